@@ -1,0 +1,3 @@
+"""Anomalous topic discovery in batches of documents, on Dask."""
+
+__version__ = "0.1.0"

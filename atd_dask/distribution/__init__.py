@@ -1,0 +1,1 @@
+"""Running the steps on Dask: clients, fixed blocks, ordered reductions."""

@@ -1,0 +1,1 @@
+"""The mathematics of the method: NumPy and numba, no Dask, no Zarr, no files."""

@@ -1,0 +1,1 @@
+"""Everything that is kept: corpus stores, and later models, checkpoints and results."""

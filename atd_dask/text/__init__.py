@@ -1,0 +1,1 @@
+"""Raw formats to documents, documents to words, words to counts."""

@@ -1,0 +1,1 @@
+"""The stages of the job, as wiring of the other rooms."""
