@@ -1,0 +1,424 @@
+"""Active topics and proportions of documents under given word probabilities (equation testbic).
+
+A document's switches v are visited until none of them, flipped alone, lowers the objective
+    ½ (M_d − 1) log(L_d/2π) + log C(M, M_d) + L_d Σ_j slope_j v_jd − log p(d).
+With slope 0 this is the objective for documents that the model was not trained on. In training,
+slope_j = ½ N_j / L̄_j is the tangent of ½ N_j log L̄_j at the iteration's start; the logarithm lies
+below its tangent, so documents switched independently of each other, in any mixture of additions
+and removals, lower the BIC by at least what their own objectives fell.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.mixtures import (
+    GAP,
+    MAX_EXCHANGES,
+    exchange,
+    gradients,
+    line_maximum,
+    log_likelihood,
+    maximise,
+    mix,
+    stays_below,
+)
+from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
+
+# d = documents, n = distinct words of a document, m = active topics, j = all topics
+
+LEAST_FALL = 1e-9
+
+
+class Workspace(NamedTuple):
+    """Scratch of one document."""
+
+    words: Ints  # n
+    counts: Floats  # n
+    rows: Floats  # j × n: probabilities of the document's words
+    p: Floats  # n
+    active: Topics  # m
+    theta: Floats  # m
+    g: Floats  # m
+    all_g: Floats  # j
+    spent: Ints  # j: tried since the last change
+    trial_p: Floats  # n
+    trial_active: Topics  # m
+    trial_theta: Floats  # m
+    direction: Floats  # n
+    log_choose: Floats  # j + 1: log C(M, m)
+
+
+@kernel
+def make_workspace(n_topics, longest):  # type: ignore[no-untyped-def]
+    log_choose = np.zeros(n_topics + 1)
+    for m in range(1, n_topics + 1):
+        log_choose[m] = log_choose[m - 1] + math.log((n_topics - m + 1) / m)
+    return Workspace(
+        np.zeros(longest, np.int64),
+        np.zeros(longest),
+        np.zeros((n_topics, longest)),
+        np.zeros(longest),
+        np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
+        np.zeros(n_topics),
+        np.zeros(n_topics),
+        np.zeros(n_topics, np.int64),
+        np.zeros(longest),
+        np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
+        np.zeros(longest),
+        log_choose,
+    )
+
+
+@kernel
+def longest_document(indptr):  # type: ignore[no-untyped-def]
+    longest = 1
+    for d in range(len(indptr) - 1):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+    return longest
+
+
+@kernel
+def load_document(table, terms, counts, work):  # type: ignore[no-untyped-def]
+    """Copies the words that the model knows; gives how many, and the document's length in them."""
+    n = 0
+    length = 0.0
+    for i in range(len(terms)):
+        if table.shared[terms[i]] > 0.0:
+            work.words[n] = terms[i]
+            work.counts[n] = counts[i]
+            length += counts[i]
+            n += 1
+    return n, length
+
+
+@kernel
+def fill_rows(table, extra, work, n):  # type: ignore[no-untyped-def]
+    """The probabilities of the document's words under every topic; the topic after the table's
+    last, if the workspace has one, is `extra`."""
+    for j in range(table.n_topics):
+        for i in range(n):
+            work.rows[j, i] = table.shared[work.words[i]]
+    for i in range(n):
+        word = work.words[i]
+        for k in range(table.indptr[word], table.indptr[word + 1]):
+            work.rows[table.topics[k], i] = table.probabilities[k]
+    if len(work.rows) > table.n_topics:
+        for i in range(n):
+            work.rows[table.n_topics, i] = extra[work.words[i]]
+
+
+@kernel
+def best_topic(table, work, n):  # type: ignore[no-untyped-def]
+    """The topic under which the document is most likely; the first of equals."""
+    score = work.all_g
+    for j in range(table.n_topics):
+        score[j] = 0.0
+    for i in range(n):
+        word = work.words[i]
+        for k in range(table.indptr[word], table.indptr[word + 1]):
+            score[table.topics[k]] += work.counts[i] * table.log_ratio[k]
+    best = 0
+    for j in range(1, table.n_topics):
+        if score[j] > score[best]:
+            best = j
+    return best
+
+
+@kernel
+def _all_gradients(table, work, n, length):  # type: ignore[no-untyped-def]
+    """g of every topic, from the shared probabilities and what the topics have above them."""
+    g = work.all_g
+    for j in range(len(g)):
+        g[j] = 0.0
+    base = 0.0
+    for i in range(n):
+        word = work.words[i]
+        weight = work.counts[i] / work.p[i]
+        base += weight * table.shared[word]
+        for k in range(table.indptr[word], table.indptr[word + 1]):
+            g[table.topics[k]] += weight * table.excess[k]
+    for j in range(table.n_topics):
+        g[j] = (g[j] + base) / length
+    for j in range(table.n_topics, len(g)):
+        for i in range(n):
+            g[j] += work.counts[i] / work.p[i] * work.rows[j, i]
+        g[j] /= length
+
+
+@kernel
+def _pays(work, needed, m, n, length):  # type: ignore[no-untyped-def]
+    """Whether the best mixture of the trial's topics has a log-likelihood above `needed`; the
+    trial's proportions are improved only as far as the answer needs."""
+    for _ in range(MAX_EXCHANGES):
+        reached = log_likelihood(work.counts, work.trial_p, n)
+        if reached > needed:
+            return True
+        if m == 1:
+            return False
+        largest = gradients(
+            work.counts, work.rows, work.trial_active, work.trial_p, work.g, m, n, length
+        )
+        left = length * math.log(largest)
+        if reached + left <= needed or left <= GAP:
+            return False
+        if not exchange(
+            work.counts,
+            work.rows,
+            work.trial_active,
+            work.trial_theta,
+            work.trial_p,
+            work.g,
+            work.direction,
+            m,
+            n,
+        ):
+            return False
+    return False
+
+
+@kernel
+def _take_trial(work, m, n, length):  # type: ignore[no-untyped-def]
+    """The trial's topics become the document's, at their best proportions."""
+    work.active[:m] = work.trial_active[:m]
+    work.theta[:m] = work.trial_theta[:m]
+    work.p[:n] = work.trial_p[:n]
+    maximise(
+        work.counts,
+        work.rows,
+        work.active,
+        work.theta,
+        work.p,
+        work.g,
+        work.direction,
+        m,
+        n,
+        length,
+    )
+    return log_likelihood(work.counts, work.p, n)
+
+
+@kernel
+def _add_topic(table, slope, work, m, n, length, now):  # type: ignore[no-untyped-def]
+    """Switches on the first topic that pays, in the order of what each could gain at most."""
+    n_all = len(work.all_g)
+    if m == n_all:
+        return m, now
+    _all_gradients(table, work, n, length)
+    least = 0.0
+    work.spent[:] = 0
+    for a in range(m):
+        least = max(least, work.all_g[work.active[a]])
+        work.spent[work.active[a]] = 1
+    structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
+    while True:
+        chosen = -1
+        most = 0.0
+        for j in range(n_all):
+            if work.spent[j]:
+                continue
+            cost = structure + slope[j] * length
+            g = max(work.all_g[j], least)
+            if length * (g - 1.0) <= cost:
+                work.spent[j] = 1
+                continue
+            surplus = length * math.log(g) - cost
+            if surplus > most:
+                most = surplus
+                chosen = j
+        if chosen < 0:
+            return m, now
+        work.spent[chosen] = 1
+        cost = structure + slope[chosen] * length
+        for i in range(n):
+            work.direction[i] = work.rows[chosen, i] - work.p[i]
+        rise = length * (work.all_g[chosen] - 1.0)
+        share = 0.0
+        if rise > 0.0:
+            below, start = False, 0.5
+            if m == 1 and cost > 0.0:
+                below, start = stays_below(
+                    work.counts, work.p, work.direction, n, rise, cost
+                )
+            if below:
+                continue
+            share = line_maximum(work.counts, work.p, work.direction, n, max(start, 0.01), 1.0)
+        for i in range(n):
+            work.trial_p[i] = work.p[i] + share * work.direction[i]
+        for a in range(m):
+            work.trial_active[a] = work.active[a]
+            work.trial_theta[a] = (1.0 - share) * work.theta[a]
+        work.trial_active[m] = chosen
+        work.trial_theta[m] = share
+        if _pays(work, now + cost + LEAST_FALL, m + 1, n, length):
+            return m + 1, _take_trial(work, m + 1, n, length)
+
+
+@kernel
+def _remove_topic(slope, anchors, row, work, m, n, length, now):  # type: ignore[no-untyped-def]
+    """Switches off the first topic, in the order of their proportions from the least, whose cost
+    is more than what it explains; a topic whose anchor this document is stays on."""
+    if m == 1:
+        return m, now
+    structure = work.log_choose[m] - work.log_choose[m - 1] + 0.5 * math.log(length / (2 * math.pi))
+    for a in range(m):
+        work.spent[work.active[a]] = 0
+    for _ in range(m):
+        out = -1
+        for a in range(m):
+            if work.spent[work.active[a]] == 0 and (out < 0 or work.theta[a] < work.theta[out]):
+                out = a
+        topic = work.active[out]
+        work.spent[topic] = 1
+        if anchors[topic] == row:
+            continue
+        rest = 1.0 - work.theta[out]
+        b = 0
+        for a in range(m):
+            if a != out:
+                work.trial_active[b] = work.active[a]
+                work.trial_theta[b] = work.theta[a] / rest if rest > 1e-12 else 1.0 / (m - 1)
+                b += 1
+        mix(work.rows, work.trial_active, work.trial_theta, work.trial_p, m - 1, n)
+        saving = structure + slope[topic] * length
+        if _pays(work, now - saving + LEAST_FALL, m - 1, n, length):
+            return m - 1, _take_trial(work, m - 1, n, length)
+    return m, now
+
+
+@kernel
+def fit_document(table, slope, anchors, row, work, m, n, length):  # type: ignore[no-untyped-def]
+    """Fits the document in `work` from its m active topics on; gives how many are active in the
+    end and the log-likelihood."""
+    work.trial_active[:m] = work.active[:m]
+    work.trial_theta[:m] = work.theta[:m]
+    mix(work.rows, work.active, work.theta, work.trial_p, m, n)
+    now = _take_trial(work, m, n, length)
+    while True:
+        before = m
+        m, now = _add_topic(table, slope, work, m, n, length, now)
+        if m > before:
+            continue
+        m, now = _remove_topic(slope, anchors, row, work, m, n, length, now)
+        if m == before:
+            return m, now
+
+
+@kernel
+def _sort_active(work, m):  # type: ignore[no-untyped-def]
+    for a in range(1, m):
+        topic = work.active[a]
+        theta = work.theta[a]
+        b = a
+        while b > 0 and work.active[b - 1] > topic:
+            work.active[b] = work.active[b - 1]
+            work.theta[b] = work.theta[b - 1]
+            b -= 1
+        work.active[b] = topic
+        work.theta[b] = theta
+
+
+@kernel
+def _fit_block(  # type: ignore[no-untyped-def]
+    indptr, terms, counts, table, slope, anchors, start_indptr, start_topics, start_theta
+):
+    n_docs = len(indptr) - 1
+    work = make_workspace(table.n_topics, longest_document(indptr))
+    extra = np.zeros(0)
+    out_indptr = np.zeros(n_docs + 1, np.int64)
+    out_topics = np.zeros(2 * n_docs + 16, np.int32)
+    out_theta = np.zeros(2 * n_docs + 16)
+    lengths = np.zeros(n_docs, np.int64)
+    likelihoods = np.zeros(n_docs)
+    cost = 0.0
+    size = 0
+    for d in range(n_docs):
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        out_indptr[d + 1] = size
+        if n == 0:
+            continue
+        lengths[d] = length
+        m = start_indptr[d + 1] - start_indptr[d]
+        for a in range(m):
+            work.active[a] = start_topics[start_indptr[d] + a]
+            work.theta[a] = start_theta[start_indptr[d] + a]
+        if m == 0:
+            work.active[0] = best_topic(table, work, n)
+            work.theta[0] = 1.0
+            m = 1
+        fill_rows(table, extra, work, n)
+        m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
+        cost += work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
+        _sort_active(work, m)
+        if size + m > len(out_topics):
+            out_topics = np.concatenate((out_topics, np.zeros(len(out_topics) + m, np.int32)))
+            out_theta = np.concatenate((out_theta, np.zeros(len(out_theta) + m)))
+        out_topics[size : size + m] = work.active[:m]
+        out_theta[size : size + m] = work.theta[:m]
+        size += m
+        out_indptr[d + 1] = size
+    return out_indptr, out_topics[:size], out_theta[:size], lengths, likelihoods, cost
+
+
+@kernel
+def _assign_block(indptr, terms, counts, table):  # type: ignore[no-untyped-def]
+    n_docs = len(indptr) - 1
+    work = make_workspace(table.n_topics, longest_document(indptr))
+    out_indptr = np.zeros(n_docs + 1, np.int64)
+    topics = np.zeros(n_docs, np.int32)
+    size = 0
+    for d in range(n_docs):
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, _ = load_document(table, terms[first:last], counts[first:last], work)
+        if n > 0:
+            topics[size] = best_topic(table, work, n)
+            size += 1
+        out_indptr[d + 1] = size
+    return out_indptr, topics[:size]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A block of documents fitted to a model."""
+
+    proportions: Proportions
+    lengths: Ints  # documents: tokens that the model knows
+    log_likelihoods: Floats  # documents
+    cost: float  # Σ log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
+
+
+def fit_block(
+    block: Block,
+    table: WordTable,
+    start: Proportions | None = None,
+    slope: Floats | None = None,
+    anchors: Ints | None = None,
+) -> Fit:
+    """Fits every document of a block.
+
+    A document starts from its topics in `start`, or from the one topic under which it is most
+    likely. The document `anchors[j]` of the block keeps topic j.
+    """
+    start = Proportions.empty(len(block)) if start is None else start
+    slope = np.zeros(table.n_topics) if slope is None else slope
+    anchors = np.full(table.n_topics, -1) if anchors is None else anchors
+    indptr, topics, theta, lengths, likelihoods, cost = _fit_block(
+        *block.arrays, table, slope, anchors, start.indptr, start.topics, start.theta
+    )
+    return Fit(Proportions(indptr, topics, theta), lengths, likelihoods, cost)
+
+
+def assign_block(block: Block, table: WordTable) -> Proportions:
+    """The one topic of each document under which it is most likely."""
+    indptr, topics = _assign_block(*block.arrays, table)
+    return Proportions(indptr, topics, np.ones(len(topics)))

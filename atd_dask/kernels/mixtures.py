@@ -1,0 +1,158 @@
+"""The proportions of one document over a set of topics.
+
+For word probabilities b (topics × distinct words of the document), counts c and proportions t of
+the active topics, the log-likelihood f(t) = Σ c log(Σ t b) is concave. With p = Σ t b and
+g_j = (1/L) Σ c b_j / p, no other mixture of a set of topics is better by more than L log max g over
+the set (Jensen), whatever p is: this bound decides when to stop, and what need not be tried.
+"""
+
+from __future__ import annotations
+
+import math
+
+from atd_dask.kernels.jit import kernel
+
+# j = topics, m = active topics, n = distinct words of the document
+
+GAP = 1e-6
+MAX_EXCHANGES = 500
+MAX_NEWTON = 60
+LIMIT_STEPS = 4
+
+
+@kernel
+def log_likelihood(counts, p, n):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(n):
+        total += counts[i] * math.log(p[i])
+    return total
+
+
+@kernel
+def slope_along(counts, p, direction, n, x):  # type: ignore[no-untyped-def]
+    """The derivative of Σ c log(p + x·direction)."""
+    slope = 0.0
+    for i in range(n):
+        slope += counts[i] * direction[i] / (p[i] + x * direction[i])
+    return slope
+
+
+@kernel
+def stays_below(counts, p, direction, n, slope, limit):  # type: ignore[no-untyped-def]
+    """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
+    less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
+
+    The derivative falls, so the rise over a step is at most the step times the derivative at its
+    beginning. The steps share out the limit until the derivative is negative.
+    """
+    x = 0.0
+    for step in range(LIMIT_STEPS):
+        part = limit if step == LIMIT_STEPS - 1 else 0.5 * limit
+        following = x + part / slope
+        if following >= 1.0:
+            return False, x
+        limit -= part
+        falls = slope_along(counts, p, direction, n, following)
+        if falls <= 0.0:
+            return True, x
+        slope = falls
+        x = following
+    return False, x
+
+
+@kernel
+def line_maximum(counts, p, direction, n, start, upper):  # type: ignore[no-untyped-def]
+    """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
+
+    Newton's steps inside a shrinking bracket, from `start` on. Next to a probability that is almost
+    zero, steps from the border would only double: start inside.
+    """
+    low = 0.0
+    high = upper
+    x = start
+    for _ in range(MAX_NEWTON):
+        slope = 0.0
+        curvature = 0.0
+        for i in range(n):
+            ratio = direction[i] / (p[i] + x * direction[i])
+            slope += counts[i] * ratio
+            curvature += counts[i] * ratio * ratio
+        if curvature <= 0.0:
+            return x
+        if slope > 0.0:
+            low = x
+        else:
+            high = x
+        step = slope / curvature
+        following = x + step
+        if following >= upper and slope_along(counts, p, direction, n, upper) >= 0.0:
+            return upper
+        if not (low < following < high):
+            following = 0.5 * (low + high)
+        elif step * slope < 1e-9:
+            return following
+        x = following
+    return x
+
+
+@kernel
+def gradients(counts, rows, active, p, g, m, n, length):  # type: ignore[no-untyped-def]
+    """g of each active topic; gives the largest."""
+    largest = 0.0
+    for i in range(n):
+        p_i = counts[i] / p[i]
+        for a in range(m):
+            g[a] = p_i * rows[active[a], i] + (g[a] if i > 0 else 0.0)
+    for a in range(m):
+        g[a] /= length
+        largest = max(largest, g[a])
+    return largest
+
+
+@kernel
+def mix(rows, active, theta, p, m, n):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        p[i] = theta[0] * rows[active[0], i]
+    for a in range(1, m):
+        for i in range(n):
+            p[i] += theta[a] * rows[active[a], i]
+
+
+@kernel
+def exchange(counts, rows, active, theta, p, g, direction, m, n):  # type: ignore[no-untyped-def]
+    """Moves proportion from the topic of least g to the topic of largest g, as far as it pays."""
+    best = 0
+    for a in range(1, m):
+        if g[a] > g[best]:
+            best = a
+    worst = -1
+    for a in range(m):
+        if theta[a] > 0.0 and a != best and (worst < 0 or g[a] < g[worst]):
+            worst = a
+    if worst < 0 or g[best] <= g[worst]:
+        return False
+    for i in range(n):
+        direction[i] = rows[active[best], i] - rows[active[worst], i]
+    upper = theta[worst]
+    moved = line_maximum(counts, p, direction, n, 0.5 * upper, upper)
+    if moved >= upper:
+        moved = upper
+        theta[worst] = 0.0
+    else:
+        theta[worst] -= moved
+    theta[best] += moved
+    mix(rows, active, theta, p, m, n)
+    return moved > 0.0
+
+
+@kernel
+def maximise(counts, rows, active, theta, p, g, direction, m, n, length):  # type: ignore[no-untyped-def]
+    """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
+    if m == 1:
+        return
+    for _ in range(MAX_EXCHANGES):
+        largest = gradients(counts, rows, active, p, g, m, n, length)
+        if length * (largest - 1.0) <= GAP:
+            return
+        if not exchange(counts, rows, active, theta, p, g, direction, m, n):
+            return

@@ -1,0 +1,95 @@
+"""A topic model as the kernels see it: a shared distribution, and what each topic says otherwise.
+
+Most words of a topic follow the shared model, so only the topic-specific probabilities are held,
+by word: the topics that give a word its own probability stand side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Topics = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive documents as rows of a CSR matrix: the unit in which a corpus is worked on."""
+
+    indptr: Ints  # documents + 1
+    terms: NDArray[np.int32]  # entries
+    counts: NDArray[np.int32]  # entries
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def arrays(self) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+        return self.indptr, self.terms, self.counts
+
+
+class WordTable(NamedTuple):
+    """Word probabilities of all topics: `shared` (β₀) unless the topic has its own (β where u = 1).
+
+    For word n the topics `topics[indptr[n]:indptr[n + 1]]`, ascending, have the probabilities in
+    `probabilities`; `excess` is what they are above the shared one and `log_ratio` is log(β/β₀).
+    A word with shared probability 0 was never seen in training: the model does not know it.
+    """
+
+    n_topics: int
+    shared: Floats  # words
+    indptr: Ints  # words + 1
+    topics: Topics  # specific
+    probabilities: Floats  # specific
+    excess: Floats  # specific
+    log_ratio: Floats  # specific
+
+    @property
+    def n_words(self) -> int:
+        return len(self.shared)
+
+    def specific_words(self) -> Ints:
+        """N_j: how many words of each topic are its own."""
+        return np.bincount(self.topics, minlength=self.n_topics)
+
+    def dense(self) -> Floats:
+        """topics × words; for small models and tests."""
+        table = np.tile(self.shared, (self.n_topics, 1))
+        words = np.repeat(np.arange(self.n_words), np.diff(self.indptr))
+        table[self.topics, words] = self.probabilities
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Proportions:
+    """Active topics and proportions of consecutive documents: the switches v and θ where v = 1.
+
+    A document without a row entry has no topic: it has no word that the model knows, or it has not
+    been fitted yet.
+    """
+
+    indptr: Ints  # documents + 1
+    topics: Topics  # active, ascending within a document
+    theta: Floats  # active
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @classmethod
+    def empty(cls, n_docs: int) -> Proportions:
+        return cls(np.zeros(n_docs + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+
+    @property
+    def arrays(self) -> tuple[Ints, Topics, Floats]:
+        return self.indptr, self.topics, self.theta
+
+    def dense(self, n_topics: int) -> Floats:
+        """documents × topics."""
+        theta = np.zeros((len(self), n_topics))
+        theta[np.repeat(np.arange(len(self)), np.diff(self.indptr)), self.topics] = self.theta
+        return theta

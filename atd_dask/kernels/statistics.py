@@ -1,0 +1,168 @@
+"""Expected counts: how often each word is expected to come from each topic (x_jn of the paper).
+
+Held by topic with the words that have mass only, so neither a block's statistics nor their sum
+grows with topics × vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from atd_dask.kernels.fitting import fill_rows, load_document, longest_document, make_workspace
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.mixtures import mix
+from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
+
+# j = topics, e = (topic, word) pairs with mass
+
+SCAN_RATIO = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCounts:
+    """Σ over documents of count × P(topic | word, document), and what the documents add up to."""
+
+    indptr: Ints  # j + 1
+    words: Topics  # e, ascending within a topic
+    mass: Floats  # e
+    tokens: Ints  # j: L̄, the tokens of the documents in which the topic is active
+    proportion: Floats  # j: Σ_d θ_jd
+
+    @property
+    def n_topics(self) -> int:
+        return len(self.tokens)
+
+
+@kernel
+def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):  # type: ignore[no-untyped-def]
+    """Adds up runs of (word, mass) by topic; keys_indptr[j] lists the runs of topic j in order."""
+    mass = np.zeros(n_words)
+    seen = np.zeros(n_words, np.bool_)
+    out_indptr = np.zeros(n_topics + 1, np.int64)
+    capacity = len(keys_words)
+    out_words = np.zeros(capacity, np.int32)
+    out_mass = np.zeros(capacity)
+    touched = np.zeros(n_words, np.int32)
+    size = 0
+    for j in range(n_topics):
+        n_touched = 0
+        for e in range(keys_indptr[j], keys_indptr[j + 1]):
+            word = keys_words[e]
+            if not seen[word]:
+                seen[word] = True
+                touched[n_touched] = word
+                n_touched += 1
+            mass[word] += keys_mass[e]
+        if n_touched * SCAN_RATIO > n_words:
+            n_touched = 0
+            for word in range(n_words):
+                if seen[word]:
+                    touched[n_touched] = word
+                    n_touched += 1
+        else:
+            touched[:n_touched] = np.sort(touched[:n_touched])
+        for t in range(n_touched):
+            word = touched[t]
+            out_words[size] = word
+            out_mass[size] = mass[word]
+            mass[word] = 0.0
+            seen[word] = False
+            size += 1
+        out_indptr[j + 1] = size
+    return out_indptr, out_words[:size].copy(), out_mass[:size].copy()
+
+
+@kernel
+def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):  # type: ignore[no-untyped-def]
+    n_topics = table.n_topics
+    n_docs = len(indptr) - 1
+    work = make_workspace(n_topics, longest_document(indptr))
+    extra = np.zeros(0)
+    room = np.zeros(n_topics + 1, np.int64)
+    tokens = np.zeros(n_topics, np.int64)
+    proportion = np.zeros(n_topics)
+    for d in range(n_docs):
+        length = 0
+        for i in range(indptr[d], indptr[d + 1]):
+            if table.shared[terms[i]] > 0.0:
+                length += counts[i]
+        for k in range(theta_indptr[d], theta_indptr[d + 1]):
+            room[topics[k] + 1] += indptr[d + 1] - indptr[d]
+            tokens[topics[k]] += length
+            proportion[topics[k]] += theta[k]
+    starts = np.cumsum(room)
+    ends = starts[:n_topics].copy()
+    words = np.zeros(starts[n_topics], np.int32)
+    mass = np.zeros(starts[n_topics])
+    for d in range(n_docs):
+        first = indptr[d]
+        last = indptr[d + 1]
+        m = theta_indptr[d + 1] - theta_indptr[d]
+        n, _ = load_document(table, terms[first:last], counts[first:last], work)
+        for a in range(m):
+            work.active[a] = topics[theta_indptr[d] + a]
+            work.theta[a] = theta[theta_indptr[d] + a]
+        if m > 1:
+            fill_rows(table, extra, work, n)
+            mix(work.rows, work.active, work.theta, work.p, m, n)
+        for a in range(m):
+            topic = work.active[a]
+            end = ends[topic]
+            for i in range(n):
+                expected = work.counts[i]
+                if m > 1:
+                    expected *= work.theta[a] * work.rows[topic, i] / work.p[i]
+                words[end] = work.words[i]
+                mass[end] = expected
+                end += 1
+            ends[topic] = end
+    return starts, ends, words, mass, tokens, proportion
+
+
+@kernel
+def _close_gaps(starts, ends, words, mass):  # type: ignore[no-untyped-def]
+    size = 0
+    indptr = np.zeros(len(starts), np.int64)
+    for j in range(len(ends)):
+        for e in range(starts[j], ends[j]):
+            words[size] = words[e]
+            mass[size] = mass[e]
+            size += 1
+        indptr[j + 1] = size
+    return indptr, words[:size], mass[:size]
+
+
+def collect_block(block: Block, table: WordTable, proportions: Proportions) -> ExpectedCounts:
+    """The E-step on a block."""
+    starts, ends, words, mass, tokens, proportion = _collect_block(
+        *block.arrays, table, proportions.indptr, proportions.topics, proportions.theta
+    )
+    runs = _close_gaps(starts, ends, words, mass)
+    rows = _sparse_rows(table.n_topics, table.n_words, *runs)
+    return ExpectedCounts(*rows, tokens, proportion)
+
+
+def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
+    """The sum over blocks, in their order."""
+    n_topics = parts[0].n_topics
+    indptr = np.zeros(n_topics + 1, np.int64)
+    np.cumsum(sum(np.diff(part.indptr) for part in parts), out=indptr[1:])
+    words = np.concatenate([_by_topic(parts, j, "words") for j in range(n_topics)])
+    mass = np.concatenate([_by_topic(parts, j, "mass") for j in range(n_topics)])
+    tokens = np.zeros(n_topics, np.int64)
+    proportion = np.zeros(n_topics)
+    for part in parts:
+        tokens += part.tokens
+        proportion += part.proportion
+    return ExpectedCounts(
+        *_sparse_rows(n_topics, n_words, indptr, words, mass), tokens, proportion
+    )
+
+
+def _by_topic(parts: Sequence[ExpectedCounts], topic: int, name: str) -> Floats:
+    return np.concatenate(
+        [getattr(part, name)[part.indptr[topic] : part.indptr[topic + 1]] for part in parts]
+    )

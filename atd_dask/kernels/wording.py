@@ -1,0 +1,267 @@
+"""The words of each topic: probabilities, and the switches u that make a word topic-specific.
+
+With the expected counts x of a topic, X and R the sums of x and of the shared probabilities over
+the words that are on, a word that is switched on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
+log-likelihood, T = X + x, as a comparison of two cells; switched off it loses the same, X and R
+taken without it. A word stays on exactly if that is more than it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.model import Floats, Ints, Topics, WordTable
+from atd_dask.kernels.statistics import ExpectedCounts
+
+# j = topics, n = words
+
+LEAST_MASS = 1e-15
+LEAST_WORDS = 2
+MAX_SWEEPS = 20
+
+
+@kernel
+def entropy_cost(n_on, places):  # type: ignore[no-untyped-def]
+    """places × H(n_on / places) in nats: the cost of saying which of the places are on."""
+    if n_on <= 0 or n_on >= places:
+        return 0.0
+    share = n_on / places
+    return -places * (share * math.log(share) + (1.0 - share) * math.log(1.0 - share))
+
+
+@kernel
+def switch_gain(x, shared, other_mass, other_shared):  # type: ignore[no-untyped-def]
+    """What a word gains by being topic-specific beside the words that are; see the module."""
+    total = other_mass + x
+    p = x / total
+    q = shared / (other_shared + shared)
+    gain = 0.0
+    if p > 0.0:
+        gain += p * math.log(p / q)
+    if p < 1.0:
+        gain += (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
+    return total * gain
+
+
+@kernel
+def gain_limit(x, shared, other_mass, other_shared):  # type: ignore[no-untyped-def]
+    """An upper limit of `switch_gain` without logarithms: χ² is never below KL."""
+    total = other_mass + x
+    p = x / total
+    q = shared / (other_shared + shared)
+    return total * (p - q) * (p - q) / (q * (1.0 - q))
+
+
+@kernel
+def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):  # type: ignore[no-untyped-def]
+    """Whether the switch of a word changes; `all_` sums are over the words that are on."""
+    if on:
+        others = all_shared - shared
+        rest = all_mass - x
+        if n_mine <= LEAST_WORDS or others <= 0.0 or rest <= 0.0:
+            return False
+        return switch_gain(x, shared, rest, others) < cost_off
+    if all_mass <= 0.0 or gain_limit(x, shared, all_mass, all_shared) <= cost_on:
+        return False
+    return switch_gain(x, shared, all_mass, all_shared) > cost_on
+
+
+@kernel
+def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words):  # type: ignore[no-untyped-def]
+    """Sweeps over the switches of all topics until none changes; gives the words that are on.
+
+    A sweep visits the words that occur under the topic, in their order, then the others by their
+    shared probability from the largest on, as far as their absence can pay.
+    """
+    n_topics = len(tokens)
+    n_words = len(shared)
+    places = n_topics * n_words
+    n_on = len(on_words)
+    new_indptr = np.zeros(n_topics + 1, np.int64)
+    new_words = np.zeros(n_on + n_words, np.int32)
+    size = 0
+    on = np.zeros(n_words, np.bool_)
+    x = np.zeros(n_words)
+    for j in range(n_topics):
+        base = 0.5 * math.log(tokens[j] / (2 * math.pi))
+        n_occurring = indptr[j + 1] - indptr[j]
+        for e in range(indptr[j], indptr[j + 1]):
+            x[words[e]] = mass[e]
+        all_mass = 0.0
+        all_shared = 0.0
+        depth = 0
+        n_mine = on_indptr[j + 1] - on_indptr[j]
+        for e in range(on_indptr[j], on_indptr[j + 1]):
+            word = on_words[e]
+            on[word] = True
+            all_mass += x[word]
+            all_shared += shared[word]
+            if x[word] == 0.0:
+                depth = max(depth, rank[word] + 1)
+        cost_on = base + entropy_cost(n_on + 1, places) - entropy_cost(n_on, places)
+        cost_off = base + entropy_cost(n_on, places) - entropy_cost(n_on - 1, places)
+        for _ in range(MAX_SWEEPS):
+            changed = False
+            for e in range(n_occurring + n_words):
+                if e < n_occurring:
+                    word = words[indptr[j] + e]
+                else:
+                    word = by_shared[e - n_occurring]
+                    if x[word] > 0.0:
+                        continue
+                if not flips(
+                    on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on, cost_off
+                ):
+                    if e - n_occurring >= depth:
+                        break
+                    continue
+                changed = True
+                sign = -1 if on[word] else 1
+                on[word] = not on[word]
+                all_mass += sign * x[word]
+                all_shared += sign * shared[word]
+                n_mine += sign
+                n_on += sign
+                depth = max(depth, e - n_occurring + 1)
+                cost_on = base + entropy_cost(n_on + 1, places) - entropy_cost(n_on, places)
+                cost_off = base + entropy_cost(n_on, places) - entropy_cost(n_on - 1, places)
+            if not changed:
+                break
+        if size + n_mine > len(new_words):
+            new_words = np.concatenate((new_words, np.zeros(len(new_words) + n_mine, np.int32)))
+        for word in range(n_words):
+            if on[word]:
+                new_words[size] = word
+                size += 1
+                on[word] = False
+        new_indptr[j + 1] = size
+        for e in range(indptr[j], indptr[j + 1]):
+            x[words[e]] = 0.0
+    return new_indptr, new_words[:size].copy()
+
+
+@kernel
+def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):  # type: ignore[no-untyped-def]
+    """β of the words that are on: x / μ, μ = X / R."""
+    x = np.zeros(len(shared))
+    probabilities = np.zeros(len(on_words))
+    for j in range(len(indptr) - 1):
+        for e in range(indptr[j], indptr[j + 1]):
+            x[words[e]] = mass[e]
+        all_mass = 0.0
+        all_shared = 0.0
+        for e in range(on_indptr[j], on_indptr[j + 1]):
+            all_mass += max(x[on_words[e]], LEAST_MASS)
+            all_shared += shared[on_words[e]]
+        for e in range(on_indptr[j], on_indptr[j + 1]):
+            probabilities[e] = max(x[on_words[e]], LEAST_MASS) * (all_shared / all_mass)
+        for e in range(indptr[j], indptr[j + 1]):
+            x[words[e]] = 0.0
+    return probabilities
+
+
+@kernel
+def _by_word(n_words, on_indptr, on_words, probabilities, shared):  # type: ignore[no-untyped-def]
+    indptr = np.zeros(n_words + 1, np.int64)
+    for e in range(len(on_words)):
+        indptr[on_words[e] + 1] += 1
+    for n in range(n_words):
+        indptr[n + 1] += indptr[n]
+    ends = indptr[:n_words].copy()
+    topics = np.zeros(len(on_words), np.int32)
+    specific = np.zeros(len(on_words))
+    excess = np.zeros(len(on_words))
+    log_ratio = np.zeros(len(on_words))
+    for j in range(len(on_indptr) - 1):
+        for e in range(on_indptr[j], on_indptr[j + 1]):
+            word = on_words[e]
+            k = ends[word]
+            topics[k] = j
+            specific[k] = probabilities[e]
+            excess[k] = probabilities[e] - shared[word]
+            log_ratio[k] = math.log(probabilities[e] / shared[word])
+            ends[word] += 1
+    return indptr, topics, specific, excess, log_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class WordSwitches:
+    """The words that are topic-specific (u = 1), by topic."""
+
+    indptr: Ints  # j + 1
+    words: Topics  # on, ascending within a topic
+
+    @property
+    def n_specific(self) -> Ints:
+        """N_j."""
+        return np.diff(self.indptr)
+
+    @classmethod
+    def occurring(cls, expected: ExpectedCounts) -> WordSwitches:
+        """Every word with mass under a topic is its own."""
+        return cls(expected.indptr, expected.words)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedModel:
+    """β₀, with the words in the order of it."""
+
+    probabilities: Floats  # n
+    by_probability: Ints  # n: words, the most frequent first
+    rank: Ints  # n
+
+    @classmethod
+    def from_counts(cls, totals: Ints) -> SharedModel:
+        order = np.argsort(-totals, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return cls(totals / max(int(totals.sum()), 1), order, rank)
+
+
+def switch_words(
+    expected: ExpectedCounts, shared: SharedModel, switches: WordSwitches
+) -> WordSwitches:
+    """The u-switches after sweeps from `switches` on, each flip lowering the expected BIC.
+
+    The topics share the cost of saying which words are on, so they are visited again until none
+    of them changes.
+    """
+    for _ in range(MAX_SWEEPS):
+        indptr, words = _switch_words(
+            expected.indptr,
+            expected.words,
+            expected.mass,
+            expected.tokens,
+            shared.probabilities,
+            shared.by_probability,
+            shared.rank,
+            switches.indptr,
+            switches.words,
+        )
+        settled = np.array_equal(indptr, switches.indptr) and np.array_equal(words, switches.words)
+        switches = WordSwitches(indptr, words)
+        if settled:
+            break
+    return switches
+
+
+def estimate_words(
+    expected: ExpectedCounts, shared: SharedModel, switches: WordSwitches
+) -> WordTable:
+    """The word probabilities that maximise the expected log-likelihood for given switches."""
+    specific = _specific_probabilities(
+        expected.indptr,
+        expected.words,
+        expected.mass,
+        shared.probabilities,
+        switches.indptr,
+        switches.words,
+    )
+    columns = _by_word(
+        len(shared.probabilities), switches.indptr, switches.words, specific, shared.probabilities
+    )
+    return WordTable(expected.n_topics, shared.probabilities, *columns)

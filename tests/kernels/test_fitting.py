@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atd_dask.kernels.fitting import assign_block, fit_block
+from atd_dask.kernels.wording import SharedModel, estimate_words
+from tests import naive
+from tests.kernels.strategies import corpora, make_block, make_expected, make_switches, models
+
+
+@st.composite
+def cases(draw):
+    counts = draw(corpora())
+    return counts, draw(models(counts.shape[1]))
+
+
+@given(cases())
+def test_assignment_is_the_likeliest_topic(case):
+    counts, (table, _) = case
+    beta = table.dense()
+    assigned = assign_block(make_block(counts), table)
+    for document, topic in zip(counts, assigned.topics, strict=True):
+        values = [
+            naive.document_log_likelihood(document, np.eye(len(beta))[j], beta)
+            for j in range(len(beta))
+        ]
+        assert values[topic] == pytest.approx(max(values))
+
+
+@given(cases())
+def test_fit_has_the_likelihood_and_cost_of_the_equation(case):
+    counts, (table, _) = case
+    fit = fit_block(make_block(counts), table)
+    theta = fit.proportions.dense(table.n_topics)
+    np.testing.assert_allclose(theta.sum(axis=1), 1)
+    cost = 0.0
+    for d, document in enumerate(counts):
+        active = int(fit.proportions.indptr[d + 1] - fit.proportions.indptr[d])
+        cost += naive.document_cost(document, active, table.n_topics)
+        assert fit.log_likelihoods[d] == pytest.approx(
+            naive.document_log_likelihood(document, theta[d], table.dense()), rel=1e-10
+        )
+    assert fit.cost == pytest.approx(cost)
+
+
+@given(cases())
+def test_no_single_switch_of_a_fitted_document_would_lower_the_objective(case):
+    counts, (table, _) = case
+    beta = table.dense()
+    fit = fit_block(make_block(counts[:2]), table)
+    for d, document in enumerate(counts[:2]):
+        reached = tuple(
+            fit.proportions.topics[fit.proportions.indptr[d] : fit.proportions.indptr[d + 1]]
+        )
+        values = naive.objectives_of_supports(document, beta, steps=300)
+        cost = naive.document_cost(document, len(reached), table.n_topics)
+        mine = cost - fit.log_likelihoods[d]
+        for other, value in values.items():
+            if len(set(other) ^ set(reached)) == 1:
+                assert mine <= value + 1e-4
+
+
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_an_anchor_keeps_its_topic(case, seed):
+    counts, (table, _) = case
+    block = make_block(counts)
+    start = assign_block(block, table)
+    anchors = np.full(table.n_topics, -1)
+    anchors[start.topics[0]] = 0
+    slope = np.random.default_rng(seed).random(table.n_topics) * 5
+    fit = fit_block(block, table, start, slope, anchors)
+    assert start.topics[0] in fit.proportions.topics[: fit.proportions.indptr[1]]
+
+
+def test_a_document_without_known_words_has_no_topic():
+    shared = SharedModel.from_counts(np.array([3, 3, 3, 0]))
+    x = np.array([[5.0, 1.0, 1.0, 0.0], [1.0, 5.0, 1.0, 0.0]])
+    table = estimate_words(make_expected(x), shared, make_switches(x > 0))
+    counts = np.array([[0, 0, 0, 0], [1, 2, 0, 1], [0, 0, 0, 4]])
+    fit = fit_block(make_block(counts), table)
+    assert np.diff(fit.proportions.indptr)[[0, 2]].tolist() == [0, 0]
+    assert fit.lengths.tolist() == [0, 3, 0]
+    assert fit.log_likelihoods[[0, 2]].tolist() == [0, 0]

@@ -1,0 +1,141 @@
+"""The equations of the paper as slow, obvious loops: what every fast path is compared with.
+
+counts is a matrix documents × words, theta documents × topics (0 where the switch v is off), beta
+topics × words with the shared probability filled in where the switch u is off.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def log_choose(n, k):
+    return math.log(math.comb(n, k))
+
+
+def entropy(share):
+    """Shannon's entropy of a switch in bits."""
+    if share in (0.0, 1.0):
+        return 0.0
+    return -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+
+
+def document_log_likelihood(document, theta, beta):
+    total = 0.0
+    for word, count in enumerate(document):
+        if count > 0:
+            p = 0.0
+            for topic, share in enumerate(theta):
+                p += share * beta[topic][word]
+            total += count * math.log(p)
+    return total
+
+
+def document_cost(document, n_active, n_topics):
+    """The terms of equation testbic that a document adds."""
+    length = sum(document)
+    return 0.5 * (n_active - 1) * math.log(length / (2 * math.pi)) + log_choose(n_topics, n_active)
+
+
+def cost(counts, theta, u):
+    """Equation biccost."""
+    n_docs, n_topics = theta.shape
+    n_words = u.shape[1]
+    total = n_docs * math.log(n_topics)
+    for d in range(n_docs):
+        total += document_cost(counts[d], int((theta[d] > 0).sum()), n_topics)
+    places = n_topics * n_words
+    mean_specific = u.sum() / n_topics
+    total += places * entropy(mean_specific / n_words) * math.log(2)
+    total -= 0.5 * math.log(places)
+    for j in range(n_topics):
+        tokens = sum(counts[d].sum() for d in range(n_docs) if theta[d][j] > 0)
+        total += 0.5 * u[j].sum() * math.log(tokens / (2 * math.pi))
+    return total
+
+
+def bic(counts, theta, beta, u):
+    """Equation bic."""
+    likelihood = sum(
+        document_log_likelihood(document, theta[d], beta) for d, document in enumerate(counts)
+    )
+    return cost(counts, theta, u) - likelihood
+
+
+def expected_counts(counts, theta, beta):
+    """x of the paper: topics × words."""
+    n_topics, n_words = beta.shape
+    x = np.zeros((n_topics, n_words))
+    for d, document in enumerate(counts):
+        for n in range(n_words):
+            if document[n] == 0:
+                continue
+            joint = [theta[d][j] * beta[j][n] for j in range(n_topics)]
+            for j in range(n_topics):
+                x[j][n] += document[n] * joint[j] / sum(joint)
+    return x
+
+
+def word_probabilities(x, u, shared, least=1e-15):
+    """β with the shared probabilities filled in, for given expected counts and switches."""
+    n_topics, n_words = x.shape
+    beta = np.tile(np.asarray(shared, float), (n_topics, 1))
+    for j in range(n_topics):
+        on = [n for n in range(n_words) if u[j][n]]
+        mass = sum(max(x[j][n], least) for n in on)
+        mu = mass / (1 - sum(shared[n] for n in range(n_words) if not u[j][n]))
+        for n in on:
+            beta[j][n] = max(x[j][n], least) / mu
+    return beta
+
+
+def expected_bic(x, u, shared, tokens):
+    """The terms of the expected complete-data BIC that depend on the words of the topics."""
+    n_topics, n_words = x.shape
+    beta = word_probabilities(x, u, shared, least=0.0)
+    total = n_topics * n_words * entropy(u.sum() / (n_topics * n_words)) * math.log(2)
+    for j in range(n_topics):
+        total += 0.5 * u[j].sum() * math.log(tokens[j] / (2 * math.pi))
+        for n in range(n_words):
+            if x[j][n] > 0:
+                total -= x[j][n] * math.log(beta[j][n])
+    return total
+
+
+def best_proportions(document, beta, active, steps=3000):
+    """Proportions over the active topics by many EM steps."""
+    theta = np.zeros(len(beta))
+    theta[list(active)] = 1 / len(active)
+    for _ in range(steps):
+        new = np.zeros(len(beta))
+        for n, count in enumerate(document):
+            if count == 0:
+                continue
+            p = sum(theta[j] * beta[j][n] for j in active)
+            for j in active:
+                new[j] += count * theta[j] * beta[j][n] / p
+        theta = new / new.sum()
+    return theta
+
+
+def document_objective(document, theta, beta, n_active=None):
+    """Equation testbic for one document."""
+    active = int((theta > 0).sum()) if n_active is None else n_active
+    return document_cost(document, active, len(beta)) - document_log_likelihood(
+        document, theta, beta
+    )
+
+
+def objectives_of_supports(document, beta, steps=3000):
+    """Equation testbic for every set of active topics."""
+    n_topics = len(beta)
+    return {
+        active: document_objective(
+            document, best_proportions(document, beta, active, steps), beta, len(active)
+        )
+        for size in range(1, n_topics + 1)
+        for active in itertools.combinations(range(n_topics), size)
+    }
