@@ -6,6 +6,7 @@ by word: the topics that give a word its own probability stand side by side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -83,6 +84,22 @@ class Proportions:
     @classmethod
     def empty(cls, n_docs: int) -> Proportions:
         return cls(np.zeros(n_docs + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Proportions]) -> Proportions:
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        return cls(
+            np.concatenate(([0], np.cumsum(sizes))),
+            np.concatenate([part.topics for part in parts]),
+            np.concatenate([part.theta for part in parts]),
+        )
+
+    def part(self, start: int, stop: int) -> Proportions:
+        """The documents from `start` to before `stop`."""
+        first, last = self.indptr[start], self.indptr[stop]
+        return Proportions(
+            self.indptr[start : stop + 1] - first, self.topics[first:last], self.theta[first:last]
+        )
 
     @property
     def arrays(self) -> tuple[Ints, Topics, Floats]:

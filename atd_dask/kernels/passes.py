@@ -1,4 +1,4 @@
-"""One pass over a block of documents: the part of a training iteration that is spread."""
+"""One pass over the documents: the part of a training iteration that is spread over blocks."""
 
 from __future__ import annotations
 
@@ -11,65 +11,59 @@ import numpy as np
 from atd_dask.kernels.fitting import assign_block, fit_block
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
-from atd_dask.kernels.statistics import ExpectedCounts, collect_block
+from atd_dask.kernels.statistics import ExpectedCounts, add_counts, collect_block
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPass:
-    """What a block gives back."""
+class Pass:
+    """What documents give back: of a block, or of a whole corpus."""
 
     proportions: Proportions
     expected: ExpectedCounts
     log_likelihood: float
-    cost: float
+    cost: float  # Σ_d log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
     n_docs: int  # documents with a known word
-    anchors: Ints  # topics: the document with most of the topic, -1 where no document has it
+    anchors: Ints  # topics: the document with most of the topic, -1 where none has it
     anchor_weights: Floats  # topics: θ_jd L_d of that document
 
 
 class Passes(Protocol):
-    """Runs a pass on every block of a corpus and gives the results in the order of the blocks."""
+    """Runs a pass on every block of a corpus and joins the results in the order of the blocks."""
 
-    n_words: int
+    @property
+    def n_words(self) -> int: ...
 
-    def assign(self, table: WordTable) -> list[BlockPass]: ...
+    def assign(self, table: WordTable) -> Pass: ...
 
-    def fit(
-        self,
-        table: WordTable,
-        starts: Sequence[Proportions],
-        slope: Floats,
-        anchors: Sequence[Ints],
-    ) -> list[BlockPass]: ...
+    def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass: ...
 
 
-def assign_pass(block: Block, table: WordTable) -> BlockPass:
+def assign_pass(block: Block, table: WordTable) -> Pass:
     """Every document gets its one best topic."""
-    proportions = assign_block(block, table)
-    return _close(block, table, proportions, 0.0, 0.0)
+    return _close(block, table, assign_block(block, table), 0.0, 0.0)
 
 
 def fit_pass(
     block: Block, table: WordTable, start: Proportions, slope: Floats, anchors: Ints
-) -> BlockPass:
+) -> Pass:
     """Switches and proportions of every document, then the expected counts."""
     fit = fit_block(block, table, start, slope, anchors)
-    return _close(block, table, fit.proportions, add_up(fit.log_likelihoods), fit.cost)
+    return _close(block, table, fit.proportions, _add_up(fit.log_likelihoods), fit.cost)
 
 
 def _close(
     block: Block, table: WordTable, proportions: Proportions, log_likelihood: float, cost: float
-) -> BlockPass:
+) -> Pass:
     expected = collect_block(block, table, proportions)
     anchors, weights = _find_anchors(
         table.n_topics, block.indptr, block.counts, *proportions.arrays
     )
     n_docs = int(np.count_nonzero(np.diff(proportions.indptr)))
-    return BlockPass(proportions, expected, log_likelihood, cost, n_docs, anchors, weights)
+    return Pass(proportions, expected, log_likelihood, cost, n_docs, anchors, weights)
 
 
 @kernel
-def add_up(values):  # type: ignore[no-untyped-def]
+def _add_up(values):  # type: ignore[no-untyped-def]
     """The sum from the first to the last, whatever the machine."""
     total = 0.0
     for value in values:
@@ -93,6 +87,35 @@ def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):  # typ
     return anchors, weights
 
 
+def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
+    """The pass over a corpus whose blocks begin at the documents `starts`."""
+    if len(parts) == 1:
+        return parts[0]
+    log_likelihood = cost = 0.0
+    for part in parts:
+        log_likelihood += part.log_likelihood
+        cost += part.cost
+    weights = np.stack([part.anchor_weights for part in parts])
+    home = weights.argmax(axis=0)
+    topics = np.arange(len(home))
+    anchors = np.stack([part.anchors for part in parts])[home, topics]
+    return Pass(
+        Proportions.concatenate([part.proportions for part in parts]),
+        add_counts([part.expected for part in parts], n_words),
+        log_likelihood,
+        cost,
+        sum(part.n_docs for part in parts),
+        np.where(anchors < 0, -1, anchors + starts[home]),
+        weights[home, topics],
+    )
+
+
+def anchors_in(anchors: Ints, start: int, stop: int) -> Ints:
+    """The anchors of a corpus as a block sees them: -1 for those that stand elsewhere."""
+    inside = (anchors >= start) & (anchors < stop)
+    return np.where(inside, anchors - start, -1)
+
+
 @dataclass(frozen=True)
 class LocalPasses:
     """All blocks in this process, one after the other."""
@@ -100,17 +123,20 @@ class LocalPasses:
     blocks: Sequence[Block]
     n_words: int
 
-    def assign(self, table: WordTable) -> list[BlockPass]:
-        return [assign_pass(block, table) for block in self.blocks]
+    @property
+    def starts(self) -> Ints:
+        return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
 
-    def fit(
-        self,
-        table: WordTable,
-        starts: Sequence[Proportions],
-        slope: Floats,
-        anchors: Sequence[Ints],
-    ) -> list[BlockPass]:
-        return [
-            fit_pass(block, table, start, slope, mine)
-            for block, start, mine in zip(self.blocks, starts, anchors, strict=True)
+    def assign(self, table: WordTable) -> Pass:
+        parts = [assign_pass(block, table) for block in self.blocks]
+        return join_passes(parts, self.starts, self.n_words)
+
+    def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
+        starts = self.starts
+        parts = [
+            fit_pass(
+                block, table, start.part(first, last), slope, anchors_in(anchors, first, last)
+            )
+            for block, first, last in zip(self.blocks, starts[:-1], starts[1:], strict=True)
         ]
+        return join_passes(parts, starts, self.n_words)

@@ -195,15 +195,17 @@ class WordSwitches:
     indptr: Ints  # j + 1
     words: Topics  # on, ascending within a topic
 
-    @property
-    def n_specific(self) -> Ints:
-        """N_j."""
-        return np.diff(self.indptr)
-
     @classmethod
     def occurring(cls, expected: ExpectedCounts) -> WordSwitches:
         """Every word with mass under a topic is its own."""
         return cls(expected.indptr, expected.words)
+
+    @classmethod
+    def of(cls, table: WordTable) -> WordSwitches:
+        words = np.repeat(np.arange(table.n_words, dtype=np.int32), np.diff(table.indptr))
+        order = np.argsort(table.topics, kind="stable")
+        indptr = np.concatenate(([0], np.cumsum(table.specific_words())))
+        return cls(indptr, words[order])
 
 
 @dataclass(frozen=True, slots=True)
