@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Floats, Ints, Topics, WordTable
@@ -267,3 +268,12 @@ def estimate_words(
         len(shared.probabilities), switches.indptr, switches.words, specific, shared.probabilities
     )
     return WordTable(expected.n_topics, shared.probabilities, *columns)
+
+
+def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
+    """A table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
+    topics, words = np.nonzero(specific & (shared > 0))
+    indptr = np.searchsorted(topics, np.arange(len(specific) + 1))
+    chosen = np.maximum(probabilities[topics, words], 1e-100)
+    columns = _by_word(len(shared), indptr, words.astype(np.int32), chosen, shared)
+    return WordTable(len(specific), shared, *columns)
