@@ -244,9 +244,7 @@ def _add_topic(table, slope, work, m, n, length, now):  # type: ignore[no-untype
         if rise > 0.0:
             below, start = False, 0.5
             if m == 1 and cost > 0.0:
-                below, start = stays_below(
-                    work.counts, work.p, work.direction, n, rise, cost
-                )
+                below, start = stays_below(work.counts, work.p, work.direction, n, rise, cost)
             if below:
                 continue
             share = line_maximum(work.counts, work.p, work.direction, n, max(start, 0.01), 1.0)

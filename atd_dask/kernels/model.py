@@ -22,9 +22,10 @@ Topics = NDArray[np.int32]
 class Block:
     """Consecutive documents as rows of a CSR matrix: the unit in which a corpus is worked on."""
 
-    indptr: Ints  # documents + 1
+    indptr: Ints  # documents + 1, from 0
     terms: NDArray[np.int32]  # entries
     counts: NDArray[np.int32]  # entries
+    start: int = 0  # the number of the first document in its corpus
 
     def __len__(self) -> int:
         return len(self.indptr) - 1

@@ -134,9 +134,7 @@ class LocalPasses:
     def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
         starts = self.starts
         parts = [
-            fit_pass(
-                block, table, start.part(first, last), slope, anchors_in(anchors, first, last)
-            )
+            fit_pass(block, table, start.part(first, last), slope, anchors_in(anchors, first, last))
             for block, first, last in zip(self.blocks, starts[:-1], starts[1:], strict=True)
         ]
         return join_passes(parts, starts, self.n_words)

@@ -157,9 +157,7 @@ def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
     for part in parts:
         tokens += part.tokens
         proportion += part.proportion
-    return ExpectedCounts(
-        *_sparse_rows(n_topics, n_words, indptr, words, mass), tokens, proportion
-    )
+    return ExpectedCounts(*_sparse_rows(n_topics, n_words, indptr, words, mass), tokens, proportion)
 
 
 def _by_topic(parts: Sequence[ExpectedCounts], topic: int, name: str) -> Floats:

@@ -166,7 +166,7 @@ def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):  
 
 
 @kernel
-def _by_word(n_words, on_indptr, on_words, probabilities, shared):  # type: ignore[no-untyped-def]
+def _by_word(n_words, on_indptr, on_words, probabilities):  # type: ignore[no-untyped-def]
     indptr = np.zeros(n_words + 1, np.int64)
     for e in range(len(on_words)):
         indptr[on_words[e] + 1] += 1
@@ -175,18 +175,32 @@ def _by_word(n_words, on_indptr, on_words, probabilities, shared):  # type: igno
     ends = indptr[:n_words].copy()
     topics = np.zeros(len(on_words), np.int32)
     specific = np.zeros(len(on_words))
-    excess = np.zeros(len(on_words))
-    log_ratio = np.zeros(len(on_words))
     for j in range(len(on_indptr) - 1):
         for e in range(on_indptr[j], on_indptr[j + 1]):
             word = on_words[e]
-            k = ends[word]
-            topics[k] = j
-            specific[k] = probabilities[e]
-            excess[k] = probabilities[e] - shared[word]
-            log_ratio[k] = math.log(probabilities[e] / shared[word])
+            topics[ends[word]] = j
+            specific[ends[word]] = probabilities[e]
             ends[word] += 1
-    return indptr, topics, specific, excess, log_ratio
+    return indptr, topics, specific
+
+
+@kernel
+def _compare(shared, indptr, probabilities):  # type: ignore[no-untyped-def]
+    excess = np.zeros(len(probabilities))
+    log_ratio = np.zeros(len(probabilities))
+    for word in range(len(shared)):
+        for k in range(indptr[word], indptr[word + 1]):
+            excess[k] = probabilities[k] - shared[word]
+            log_ratio[k] = math.log(probabilities[k] / shared[word])
+    return excess, log_ratio
+
+
+def complete_table(
+    n_topics: int, shared: Floats, indptr: Ints, topics: Topics, probabilities: Floats
+) -> WordTable:
+    """A table with the columns that follow from the others."""
+    columns = _compare(shared, indptr, probabilities)
+    return WordTable(n_topics, shared, indptr, topics, probabilities, *columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +278,8 @@ def estimate_words(
         switches.indptr,
         switches.words,
     )
-    columns = _by_word(
-        len(shared.probabilities), switches.indptr, switches.words, specific, shared.probabilities
-    )
-    return WordTable(expected.n_topics, shared.probabilities, *columns)
+    columns = _by_word(len(shared.probabilities), switches.indptr, switches.words, specific)
+    return complete_table(expected.n_topics, shared.probabilities, *columns)
 
 
 def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
@@ -275,5 +287,5 @@ def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Float
     topics, words = np.nonzero(specific & (shared > 0))
     indptr = np.searchsorted(topics, np.arange(len(specific) + 1))
     chosen = np.maximum(probabilities[topics, words], 1e-100)
-    columns = _by_word(len(shared), indptr, words.astype(np.int32), chosen, shared)
-    return WordTable(len(specific), shared, *columns)
+    columns = _by_word(len(shared), indptr, words.astype(np.int32), chosen)
+    return complete_table(len(specific), shared, *columns)

@@ -1,0 +1,269 @@
+"""Writing a corpus store: batch by batch, in memory that does not grow with the corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.documents import CountBatch
+from atd_dask.errors import InputError
+from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
+from atd_dask.storage.groups import TEXT, GroupWriter
+
+# Properties of the format, whatever machine writes: a block ends with the document that fills it.
+BLOCK_ENTRIES = 2**17
+BLOCK_DOCUMENTS = 2**14
+CHUNK_ENTRIES = 2**17
+CHUNK_DOCUMENTS = 2**14
+CHUNK_TEXTS = 2**12
+
+_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+_INT32_MAX = np.iinfo(np.int32).max
+
+_DICT = {"encoding-type": "dict", "encoding-version": "0.1.0"}
+_ARRAY = {"encoding-type": "array", "encoding-version": "0.2.0"}
+_STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
+_STRING = {"encoding-type": "string", "encoding-version": "0.2.0"}
+
+
+def _frame(index: str, columns: list[str]) -> dict[str, Any]:
+    return {
+        "column-order": columns,
+        "_index": index,
+        "encoding-type": "dataframe",
+        "encoding-version": "0.2.0",
+    }
+
+
+class CorpusWriter:
+    """Writes a corpus store, and puts it in its place when the `with` block ends well.
+
+    Otherwise nothing remains of it and an older store stays. The same documents, words and
+    attributes give the same bytes, however the documents are cut into batches. `attributes` may be
+    changed until the end; it must be fit for JSON and hold nothing that differs between equal runs.
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        vocabulary: Sequence[str],
+        unseen_words: Sequence[str] = (),
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        block_entries: int = BLOCK_ENTRIES,
+        block_documents: int = BLOCK_DOCUMENTS,
+    ) -> None:
+        self.attributes = dict(attributes or {})
+        self._words = _as_words(vocabulary, "vocabulary")
+        self._unseen_words = _as_words(unseen_words, "unseen words")
+        self._group = GroupWriter(url, FORMAT)
+        self._blocks = _BlockStarts(block_entries, block_documents)
+        self._n_docs = 0
+        self._n_tokens = 0
+
+    def __enter__(self) -> Self:
+        self._group.__enter__()
+        try:
+            self._lay_out()
+        except BaseException:
+            self._group.__exit__(None, None, None)
+            raise
+        return self
+
+    def _lay_out(self) -> None:
+        group = self._group
+        group.group("", {"encoding-type": "anndata", "encoding-version": "0.1.0"})
+        for path in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
+            group.group(path, _DICT)
+        group.group("obs", _frame("id", ["labels", "length", "unseen"]))
+        group.group("var", _frame("word", []))
+        self._ids = group.stream("obs/id", TEXT, CHUNK_TEXTS, _STRINGS)
+        self._labels = group.stream("obs/labels", TEXT, CHUNK_TEXTS, _STRINGS)
+        self._lengths = group.stream("obs/length", _INT64, CHUNK_DOCUMENTS, _ARRAY)
+        self._unseen_lengths = group.stream("obs/unseen", _INT64, CHUNK_DOCUMENTS, _ARRAY)
+        self._counts = _Csr(group, "X", len(self._words))
+        self._unseen = _Csr(group, "obsm/unseen", len(self._unseen_words))
+        group.stream("var/word", TEXT, CHUNK_TEXTS, _STRINGS).append(self._words)
+        group.stream("uns/unseen_words", TEXT, CHUNK_TEXTS, _STRINGS).append(self._unseen_words)
+
+    def append(self, batch: CountBatch, unseen: CountBatch | None = None) -> None:
+        """Add documents; `unseen` has the same documents over the unseen words."""
+        n_docs = len(batch)
+        if len(batch.labels) != n_docs:
+            raise InputError(f"a batch of {n_docs} documents has labels for {len(batch.labels)}")
+        if unseen is None:
+            nothing = np.zeros(0, dtype=np.int32)
+            unseen = CountBatch(
+                batch.ids, batch.labels, np.zeros(n_docs + 1, np.int64), nothing, nothing
+            )
+        lengths = _check_counts(batch, n_docs, len(self._words), "word", batch.ids)
+        unseen_lengths = _check_counts(
+            unseen, n_docs, len(self._unseen_words), "unseen word", batch.ids
+        )
+        ids = _as_text(batch.ids, "id")
+        labels = _as_text([_join(labels) for labels in batch.labels], "label")
+
+        self._ids.append(ids)
+        self._labels.append(labels)
+        self._lengths.append(lengths)
+        self._unseen_lengths.append(unseen_lengths)
+        self._blocks.extend(self._n_docs, self._counts.append(batch))
+        self._unseen.append(unseen)
+        self._n_docs += n_docs
+        self._n_tokens += int(lengths.sum())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._finish()
+        finally:
+            self._group.__exit__(kind, error, trace)
+
+    def _finish(self) -> None:
+        self._counts.finish(self._n_docs)
+        self._unseen.finish(self._n_docs)
+        starts = self._blocks.finish(self._n_docs)
+        self._group.stream("uns/block_starts", _INT64, CHUNK_DOCUMENTS, _ARRAY).append(starts)
+        attributes = json.dumps(self.attributes, sort_keys=True, allow_nan=False)
+        self._group.put("uns/attributes", np.array(attributes, dtype=TEXT), _STRING)
+        self._group.seal(
+            {
+                "documents": self._n_docs,
+                "words": len(self._words),
+                "entries": self._counts.n_entries,
+                "tokens": self._n_tokens,
+                "blocks": len(starts) - 1,
+            }
+        )
+
+
+class _Csr:
+    """A CSR matrix that grows by rows."""
+
+    def __init__(self, group: GroupWriter, path: str, n_columns: int) -> None:
+        self.n_entries = 0
+        self._n_columns = n_columns
+        self._group = group.group(
+            path, {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
+        )
+        self._data = group.stream(f"{path}/data", _INT32, CHUNK_ENTRIES)
+        self._indices = group.stream(f"{path}/indices", _INT32, CHUNK_ENTRIES)
+        self._indptr = group.stream(f"{path}/indptr", _INT64, CHUNK_DOCUMENTS)
+        self._indptr.append([0])
+
+    def append(self, batch: CountBatch) -> NDArray[np.int64]:
+        """Add rows; the entries of the matrix up to and with each of them."""
+        ends = batch.indptr[1:].astype(np.int64) + self.n_entries
+        self._data.append(batch.counts)
+        self._indices.append(batch.terms)
+        self._indptr.append(ends)
+        self.n_entries += len(batch.terms)
+        return ends
+
+    def finish(self, n_rows: int) -> None:
+        self._group.attrs["shape"] = [n_rows, self._n_columns]
+
+
+class _BlockStarts:
+    """Cuts documents into blocks as they come."""
+
+    def __init__(self, n_entries: int, n_docs: int) -> None:
+        self._n_entries = n_entries
+        self._n_docs = n_docs
+        self._starts = [0]
+        self._entries_before = 0
+
+    def extend(self, first: int, ends: NDArray[np.int64]) -> None:
+        """Take documents from `first` on; `ends` has the entries up to and with each of them."""
+        while True:
+            full = int(np.searchsorted(ends, self._entries_before + self._n_entries)) + 1
+            size = min(first + full, self._starts[-1] + self._n_docs) - first
+            if size > len(ends):
+                return
+            self._starts.append(first + size)
+            self._entries_before = int(ends[size - 1])
+
+    def finish(self, n_docs: int) -> list[int]:
+        if self._starts[-1] != n_docs:
+            self._starts.append(n_docs)
+        return self._starts
+
+
+def _check_counts(
+    batch: CountBatch, n_docs: int, n_words: int, what: str, ids: Sequence[str]
+) -> NDArray[np.int64]:
+    """Refuse what is no CSR matrix of counts; the tokens of each document."""
+    indptr, terms, counts = batch.indptr, batch.terms, batch.counts
+    if len(indptr) != n_docs + 1 or len(terms) != len(counts):
+        raise InputError(
+            f"a batch of {n_docs} documents must have {n_docs + 1} row ends and a count for every "
+            f"{what}, got {len(indptr)}, and {len(counts)} for {len(terms)}"
+        )
+    for values in (indptr, terms, counts):
+        if values.dtype.kind not in "iu":
+            raise InputError(f"row ends, terms and counts must be whole, got {values.dtype}")
+    if indptr[0] != 0 or indptr[-1] != len(terms) or np.any(np.diff(indptr) < 0):
+        raise InputError(
+            f"the row ends of a batch must ascend from 0 to its {len(terms)} entries, "
+            f"got {int(indptr[0])} to {int(indptr[-1])}"
+        )
+
+    def refuse(wrong: NDArray[np.bool_], rule: str, values: NDArray[Any]) -> None:
+        if wrong.any():
+            entry = int(np.argmax(wrong))
+            document = ids[int(np.searchsorted(indptr, entry, side="right")) - 1]
+            raise InputError(f"{rule}, got {values[entry]} (document {document!r})")
+
+    refuse(
+        (terms < 0) | (terms >= n_words),
+        f"the number of every {what} must be below {n_words}",
+        terms,
+    )
+    refuse(
+        (counts < 1) | (counts > _INT32_MAX),
+        f"the count of every {what} must be from 1 to {_INT32_MAX}",
+        counts,
+    )
+    descends = np.zeros(len(terms), dtype=np.bool_)
+    descends[1:] = terms[1:] <= terms[:-1]
+    descends[indptr[:-1][indptr[:-1] < len(terms)]] = False
+    refuse(descends, f"every {what} of a document must stand once and in ascending order", terms)
+    sums = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=sums[1:])
+    return sums[indptr[1:]] - sums[indptr[:-1]]
+
+
+def _as_words(words: Sequence[str], what: str) -> NDArray[Any]:
+    if len(set(words)) != len(words):
+        double = next(word for word, times in Counter(words).items() if times > 1)
+        raise InputError(f"the {what} must not hold a word twice, got {double!r}")
+    return _as_text(words, "word")
+
+
+def _as_text(texts: Sequence[str], what: str) -> NDArray[Any]:
+    try:
+        return np.array(texts, dtype=TEXT)
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"every {what} must be text that UTF-8 can hold, got {error.object!r}"
+        ) from error
+
+
+def _join(labels: tuple[str, ...]) -> str:
+    for label in labels:
+        if not label or LABEL_SEPARATOR in label:
+            raise InputError(f"a label must have a character and no tab, got {label!r}")
+    return LABEL_SEPARATOR.join(labels)

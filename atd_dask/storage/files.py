@@ -1,0 +1,45 @@
+"""Single files of an output folder, on this machine or behind an fsspec URL: written whole or not
+at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from atd_dask.storage.places import Place
+
+
+def join(base: str, *names: str) -> str:
+    """The path or URL of something below `base`."""
+    return "/".join((base.rstrip("/"), *names))
+
+
+def write_file(url: str, content: bytes) -> None:
+    """Put a file in its place; until then an older one stays."""
+    place = Place.of(url)
+    if not place.local:
+        folder, _, name = place.url.rpartition("/")
+        Place(folder, local=False).write(name, content)
+        return
+    target = Path(place.url)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.partial-{secrets.token_hex(8)}")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def read_file(url: str) -> bytes | None:
+    """The bytes of a file, or None where there is no such file."""
+    place = Place.of(url)
+    folder, _, name = place.url.rpartition("/")
+    return Place(folder, place.local).read(name)

@@ -1,0 +1,296 @@
+"""Zarr groups that are written whole or not at all, and checked as they are read.
+
+Every chunk carries checksums that any Zarr reader verifies. The fill value is no valid entry, so
+a missing chunk is seen by readers that do not know the manifest; the reader here refuses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import zarr
+from numpy.typing import ArrayLike, NDArray
+from zarr.abc.store import ByteRequest, Store
+from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.storage import WrapperStore
+
+from atd_dask.errors import DamagedStoreError
+from atd_dask.storage.manifest import (
+    ArrayRecord,
+    ContentHash,
+    Manifest,
+    check_format,
+    read_manifest,
+)
+from atd_dask.storage.places import Partial, Place
+
+if TYPE_CHECKING:
+    from zarr.core.buffer import Buffer, BufferPrototype
+
+TEXT = np.dtypes.StringDType()
+METADATA = "zarr.json"
+
+_FILL = {"i": -1, "f": math.nan, "T": "\ufffdmissing"}
+
+# So many chunks are written at a time: side by side, and with one update of the array's shape.
+_CHUNKS_AT_ONCE = 8
+
+
+class ArrayStream:
+    """An array of one dimension that is written from its beginning to its end.
+
+    Values wait until there are some whole chunks of them; no chunk is written twice.
+    """
+
+    def __init__(self, array: zarr.Array[Any], dtype: np.dtype[Any]) -> None:
+        self._array = array
+        self._dtype = dtype
+        self._chunk = array.chunks[0]
+        self._hash = ContentHash()
+        self._waiting: list[NDArray[Any]] = []
+        self._n_waiting = 0
+        self._n_written = 0
+
+    def append(self, values: ArrayLike) -> None:
+        # A copy: the caller may use its buffer again.
+        piece = np.array(values, dtype=self._dtype)
+        self._waiting.append(piece)
+        self._n_waiting += len(piece)
+        if self._n_waiting >= _CHUNKS_AT_ONCE * self._chunk:
+            self._write(self._n_waiting // self._chunk * self._chunk)
+
+    def finish(self) -> ArrayRecord:
+        self._write(self._n_waiting)
+        return _record((self._n_written,), self._dtype, self._hash)
+
+    def _write(self, size: int) -> None:
+        if not size:
+            return
+        values = np.concatenate(self._waiting)
+        ready, rest = values[:size], values[size:].copy()
+        self._hash.update(ready)
+        end = self._n_written + size
+        self._array.resize((end,))
+        self._array[self._n_written : end] = ready
+        self._n_written = end
+        self._waiting, self._n_waiting = [rest], len(rest)
+
+
+def _record(shape: tuple[int, ...], dtype: np.dtype[Any], content: ContentHash) -> ArrayRecord:
+    return ArrayRecord(shape, "string" if dtype.kind == "T" else dtype.name, content.hexdigest())
+
+
+class GroupWriter:
+    """Writes a Zarr group under a temporary name; `seal` moves it into its place.
+
+    Left without `seal`, nothing remains of it and what was at the place stays.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], store_format: str) -> None:
+        self._target = Place.of(url)
+        self._format = store_format
+        self._arrays: dict[str, zarr.Array[Any]] = {}
+        self._streams: dict[str, ArrayStream] = {}
+        self._records: dict[str, ArrayRecord] = {}
+
+    def __enter__(self) -> Self:
+        self._partial: Partial | None = Partial(self._target)
+        self._store = _WritingStore(self._partial.place.zarr_store(read_only=False))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._partial is not None:
+            self._partial.discard()
+            self._partial = None
+
+    def group(self, path: str, attributes: Mapping[str, Any]) -> zarr.Group:
+        """Add a group; the root has the path '' and comes first."""
+        return zarr.create_group(self._store, path=path, zarr_format=3, attributes=dict(attributes))
+
+    def stream(
+        self,
+        path: str,
+        dtype: np.dtype[Any],
+        chunk: int,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> ArrayStream:
+        """Add an array of one dimension that is filled piece by piece until the store is sealed."""
+        array = self._create(path, (0,), dtype, (chunk,), attributes)
+        self._streams[path] = ArrayStream(array, dtype)
+        return self._streams[path]
+
+    def put(
+        self, path: str, values: NDArray[Any], attributes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add a small array of any shape as one chunk."""
+        chunks = tuple(max(1, size) for size in values.shape)
+        array = self._create(path, values.shape, values.dtype, chunks, attributes)
+        if values.size:
+            array[...] = values
+        content = ContentHash()
+        content.update(values)
+        self._records[path] = _record(values.shape, values.dtype, content)
+
+    def _create(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        chunks: tuple[int, ...],
+        attributes: Mapping[str, Any] | None,
+    ) -> zarr.Array[Any]:
+        array = zarr.create_array(
+            self._store,
+            name=path,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            compressors=[ZstdCodec(level=1, checksum=True), Crc32cCodec()],
+            fill_value=_FILL[dtype.kind],
+            zarr_format=3,
+            attributes=dict(attributes or {}),
+            config={"write_empty_chunks": True},
+        )
+        self._arrays[path] = array
+        return array
+
+    def seal(self, counts: Mapping[str, int]) -> None:
+        """Finish every stream, write the manifest and move the store into its place."""
+        assert self._partial is not None
+        for path, stream in self._streams.items():
+            self._records[path] = stream.finish()
+        metadata = self._write_metadata(self._partial.place)
+        names = set(metadata).union(*(chunk_keys(p, a) for p, a in self._arrays.items()))
+        manifest = Manifest(self._format, dict(counts), self._records, metadata)
+        self._partial.publish(names, manifest.to_bytes())
+        self._partial = None
+
+    def _write_metadata(self, place: Place) -> dict[str, str]:
+        """Write every metadata file, and all of them once more in that of the root; their hashes.
+
+        So a store opens with two reads. It is done here since Zarr's own function warns that its
+        result is not part of the specification; a reader may ignore it.
+        """
+        contents = {name: value.to_bytes() for name, value in sorted(self._store.metadata.items())}
+        root = json.loads(contents[METADATA])
+        root["consolidated_metadata"] = {
+            "kind": "inline",
+            "must_understand": False,
+            "metadata": {
+                name.removesuffix(f"/{METADATA}"): json.loads(content)
+                for name, content in contents.items()
+                if name != METADATA
+            },
+        }
+        contents[METADATA] = json.dumps(root, indent=1).encode()
+        for name, content in contents.items():
+            place.write(name, content)
+        return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+class _WritingStore(WrapperStore[Store]):
+    """A Zarr store that is only written to: metadata waits here, since it changes to the end.
+
+    No chunk is written twice, so none needs to be looked for.
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.metadata: dict[str, Buffer] = {}
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        return self.metadata.get(key)
+
+    async def exists(self, key: str) -> bool:
+        return key in self.metadata
+
+    async def set(self, key: str, value: Buffer) -> None:
+        if key.endswith(METADATA):
+            self.metadata[key] = value
+        else:
+            await super().set(key, value)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        if key not in self.metadata:
+            await self.set(key, value)
+
+
+def chunk_keys(path: str, array: zarr.Array[Any]) -> set[str]:
+    """The names of the files that hold the chunks of an array."""
+    if array.ndim == 0:
+        return {f"{path}/c"}
+    return {f"{path}/c/{'/'.join(map(str, at))}" for at in np.ndindex(array.cdata_shape)}
+
+
+class _CompleteStore(WrapperStore[Store]):
+    """A Zarr store in which a missing chunk is an error, not a chunk of fill values."""
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        value = await super().get(key, prototype, byte_range)
+        if value is None and not key.endswith(METADATA):
+            raise DamagedStoreError(f"the chunk {key} is missing")
+        return value
+
+
+class SealedGroup:
+    """A finished store, opened for reading; opening reads its manifest and its root metadata."""
+
+    def __init__(self, place: Place, manifest: Manifest) -> None:
+        content = place.read(METADATA)
+        if content is None or hashlib.sha256(content).hexdigest() != manifest.metadata[METADATA]:
+            state = "missing" if content is None else "not as it was written"
+            raise DamagedStoreError(f"{METADATA} of {place.url} is {state}")
+        self.url = place.url
+        self.manifest = manifest
+        store = _CompleteStore(place.zarr_store(read_only=True))
+        self._root = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=True)
+        self._arrays: dict[str, zarr.Array[Any]] = {}
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str], kind: str, version: int) -> SealedGroup:
+        """Open a store of one kind, of any version up to `version`."""
+        place = Place.of(url)
+        manifest = read_manifest(place)
+        check_format(manifest, kind, version, place.url)
+        return cls(place, manifest)
+
+    def array(self, path: str) -> zarr.Array[Any]:
+        if path not in self._arrays:
+            self._arrays[path] = cast("zarr.Array[Any]", self._root[path])
+        return self._arrays[path]
+
+    def read(self, path: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """The values of an array, of some rows only where `start` and `stop` are given."""
+        array = self.array(path)
+        rows = slice(start, stop) if array.ndim else ...
+        try:
+            return np.asarray(array[rows], dtype=array.dtype)
+        # The codecs answer to wrong bytes with one of these two.
+        except (DamagedStoreError, ValueError, RuntimeError) as error:
+            place = f"{path}[{start}:{'' if stop is None else stop}]" if array.ndim else path
+            raise DamagedStoreError(f"{place} of {self.url} is damaged: {error}") from error
+
+    def pieces(self, path: str) -> Iterator[NDArray[Any]]:
+        """The values of an array in bounded memory: so many rows as a chunk has at a time."""
+        array = self.array(path)
+        if not array.ndim:
+            yield self.read(path)
+            return
+        for start in range(0, array.shape[0], array.chunks[0]):
+            yield self.read(path, start, min(start + array.chunks[0], array.shape[0]))

@@ -1,0 +1,52 @@
+"""What a store holds, for people and scripts."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from atd_dask.storage import corpus
+from atd_dask.storage.groups import SealedGroup
+from atd_dask.storage.manifest import read_manifest
+from atd_dask.storage.places import Place
+
+SHOWN_LABELS = 20
+SHOWN_NAMES = 10
+
+
+def describe(url: str | os.PathLike[str]) -> dict[str, object]:
+    """What a store holds, fit for JSON; read with little of its content."""
+    place = Place.of(url)
+    manifest = read_manifest(place)
+    facts: dict[str, object] = {
+        "kind": manifest.kind,
+        "format": manifest.format,
+        "url": place.url,
+        "digest": manifest.digest,
+        "bytes": sum(place.files().values()),
+        **manifest.counts,
+    }
+    if manifest.kind == corpus.KIND:
+        facts |= _describe_corpus(url)
+    return facts
+
+
+def _describe_corpus(url: str | os.PathLike[str]) -> dict[str, object]:
+    group = SealedGroup.open(url, corpus.KIND, corpus.VERSION)
+    store = corpus.CorpusStore(group)
+    labels: Counter[str] = Counter()
+    for piece in group.pieces("obs/labels"):
+        for text in piece.tolist():
+            labels.update(text.split(corpus.LABEL_SEPARATOR) if text else ())
+    top = sorted(labels.items(), key=lambda item: (-item[1], item[0]))[:SHOWN_LABELS]
+    unseen_tokens = sum(int(piece.sum()) for piece in group.pieces("obs/unseen"))
+    return {
+        "mean_length": store.n_tokens / store.n_docs if store.n_docs else 0.0,
+        "unseen_words": group.array("uns/unseen_words").shape[0],
+        "unseen_tokens": unseen_tokens,
+        "n_labels": len(labels),
+        "labels": dict(top),
+        "first_words": group.read("var/word", 0, SHOWN_NAMES).tolist(),
+        "first_ids": store.ids(0, SHOWN_NAMES),
+        "attributes": store.attributes,
+    }

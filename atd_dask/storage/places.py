@@ -1,0 +1,275 @@
+"""Where a store lies: a folder of this machine, or a prefix behind any fsspec URL.
+
+A store is written beside its place under a temporary name and moved there when it is whole. The
+file `MANIFEST` makes it a store: it arrives last and goes first, so what is at a place is whole or
+does not open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.errors import InputError
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
+MANIFEST = "manifest.json"
+
+# Stands for the manifest of a store in the making, and while the objects of a store are exchanged
+# one by one: the place stays recognisable as ours although the store does not open.
+UNFINISHED = b'{"format": "atd-dask-unfinished"}\n'
+
+
+@contextlib.contextmanager
+def _reaching(url: str) -> Iterator[None]:
+    """Turn whatever a file system says about a place that cannot be used into one sentence."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"the place {url} cannot be used: {reason}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder or a prefix; `url` is an absolute path where it is local."""
+
+    url: str
+    local: bool
+
+    @classmethod
+    def of(cls, url: str | os.PathLike[str]) -> Place:
+        text = os.fspath(url)
+        for scheme in ("file://", "local://"):
+            text = text.removeprefix(scheme)
+        if "://" not in text:
+            return cls(str(Path(text).resolve()), local=True)
+        # Bulk operations of fsspec take these for patterns.
+        if any(sign in text for sign in "*?["):
+            raise InputError(f"the URL of a store must not hold any of * ? [, got {text}")
+        return cls(text.rstrip("/"), local=False)
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2] if not self.local else Path(self.url).name
+
+    def sibling(self, name: str) -> Place:
+        if self.local:
+            return Place(str(Path(self.url).with_name(name)), local=True)
+        if "/" not in self._backend()[1]:
+            raise InputError(f"a store needs a name below its bucket, got {self.url}")
+        return Place(f"{self.url.rpartition('/')[0]}/{name}", local=False)
+
+    def _backend(self) -> tuple[Any, str]:
+        """The file system, and the path of this place in it."""
+        import fsspec
+
+        if self.local:
+            return fsspec.filesystem("file", auto_mkdir=True), self.url
+        with _reaching(self.url):
+            backend, path = fsspec.url_to_fs(self.url)
+        return backend, path
+
+    def zarr_store(self, *, read_only: bool) -> Store:
+        from zarr.storage import FsspecStore, LocalStore
+
+        if self.local:
+            return LocalStore(self.url, read_only=read_only)
+        return FsspecStore.from_url(self.url, read_only=read_only)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, or None where there is no such file."""
+        backend, path = self._backend()
+        with _reaching(self.url):
+            try:
+                content: bytes = backend.cat_file(f"{path}/{name}")
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        backend, path = self._backend()
+        backend.pipe_file(f"{path}/{name}", content)
+
+    def files(self) -> dict[str, int]:
+        """Every file below this place with its size, in the order of their names."""
+        backend, path = self._backend()
+        with _reaching(self.url):
+            backend.invalidate_cache()
+            found = backend.find(path, detail=True)
+        sizes = {
+            name[len(path) :].lstrip("/"): int(info["size"] or 0) for name, info in found.items()
+        }
+        return dict(sorted(sizes.items()))
+
+    def remove(self) -> None:
+        """Remove everything below this place."""
+        if self.local:
+            shutil.rmtree(self.url, ignore_errors=True)
+        else:
+            self.remove_files(list(self.files()))
+
+    def remove_files(self, names: list[str]) -> None:
+        backend, path = self._backend()
+        if names:
+            backend.rm([f"{path}/{name}" for name in names])
+
+    def copy_to(self, target: Place, names: list[str]) -> None:
+        backend, path = self._backend()
+        _, target_path = target._backend()
+        backend.copy(*([f"{root}/{name}" for name in names] for root in (path, target_path)))
+
+    def names(self) -> list[str]:
+        """What lies directly below this place, or [] where there is nothing."""
+        backend, path = self._backend()
+        with _reaching(self.url):
+            backend.invalidate_cache()
+            try:
+                found = backend.ls(path, detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
+
+    def check_replaceable(self) -> None:
+        """Refuse a place that holds anything but a store of ours."""
+        names = self.names()
+        manifest = self.read(MANIFEST) if MANIFEST in names else None
+        ours = manifest is not None and (b"atd-dask" in manifest or "zarr.json" in names)
+        if names and not ours:
+            raise InputError(
+                f"the place of a store must be free or hold a store of atd-dask, but {self.url} "
+                "holds something else: choose another place or remove what is there"
+            )
+
+    def partials(self) -> list[Place]:
+        """The temporary stores of this place."""
+        parent = Place(str(Path(self.url).parent), True) if self.local else self.sibling("")
+        start = f".{self.name}.partial-"
+        return [self.sibling(name) for name in parent.names() if name.startswith(start)]
+
+
+class Partial:
+    """A store in the making, under a temporary name beside its place.
+
+    Two writers of one place do not mix: the last to finish wins. What a dead writer left behind is
+    removed by the next one that finishes. Whether a writer is alive is known on a local disk
+    only; elsewhere a living one is robbed of its files too, and fails when it wants to finish.
+    """
+
+    def __init__(self, target: Place) -> None:
+        target.check_replaceable()
+        self.target = target
+        self.place = self._fresh()
+        # Shows at once whether the place can be written to at all.
+        with _reaching(target.url):
+            self.place.write(MANIFEST, UNFINISHED)
+        self._lock = _lock_folder(self.place.url) if self.place.local else None
+
+    def _fresh(self) -> Place:
+        return self.target.sibling(f".{self.target.name}.partial-{secrets.token_hex(8)}")
+
+    def publish(self, names: Collection[str], manifest: bytes) -> None:
+        """Move the files into their place, over an older store, and tidy up around it."""
+        self.target.check_replaceable()
+        if set(self.place.files()) != {MANIFEST, *names}:
+            raise InputError(
+                f"only one writer may make {self.target.url} at a time, but something else "
+                "touched the files of this one: run it again alone"
+            )
+        if self.place.local:
+            self.place.write(MANIFEST, manifest)
+            self._rename()
+        else:
+            self._copy(sorted(names), manifest)
+        self._unlock()
+        # The store is in its place: what cannot be tidied now is left to the next writer.
+        with contextlib.suppress(Exception):
+            for partial in self.target.partials():
+                if not (partial.local and _is_held(partial.url)):
+                    partial.remove()
+
+    def discard(self) -> None:
+        """Remove what was written. A failure is left to the next writer to mend."""
+        with contextlib.suppress(Exception):
+            self.place.remove()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _rename(self) -> None:
+        source, target = Path(self.place.url), Path(self.target.url)
+        # Without this a power failure could leave the new name with empty files behind it, and
+        # the old store gone.
+        _flush_folder(source)
+        if target.exists():
+            aside = target.rename(self._fresh().url)
+            try:
+                source.rename(target)
+            except OSError:
+                aside.rename(target)
+                raise
+        else:
+            source.rename(target)
+        _flush(target.parent)
+
+    def _copy(self, names: list[str], manifest: bytes) -> None:
+        old = self.target.files()
+        if old:
+            self.target.write(MANIFEST, UNFINISHED)
+            self.target.remove_files([name for name in old if name != MANIFEST])
+        self.place.copy_to(self.target, names)
+        self.target.write(MANIFEST, manifest)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _flush_folder(folder: Path) -> None:
+    for path, _, names in os.walk(folder):
+        for name in names:
+            _flush(Path(path, name))
+        _flush(Path(path))
+
+
+def _lock_folder(folder: str) -> int | None:
+    """Hold a folder until the handle is closed or this process ends; None where that cannot be.
+
+    BlockingIOError where another process holds it.
+    """
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
+    return handle
+
+
+def _is_held(folder: str) -> bool:
+    try:
+        handle = _lock_folder(folder)
+    except BlockingIOError:
+        return True
+    if handle is not None:
+        os.close(handle)
+    return False

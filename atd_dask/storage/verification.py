@@ -1,0 +1,62 @@
+"""Whether every byte of a store is as it was written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from atd_dask.errors import AtdError
+from atd_dask.storage.groups import SealedGroup, chunk_keys
+from atd_dask.storage.manifest import ContentHash, Manifest, read_manifest
+from atd_dask.storage.places import MANIFEST, Place
+
+
+def verify(url: str | os.PathLike[str]) -> list[str]:
+    """All that is wrong with a store of any kind, a sentence each; nothing where it is sound.
+
+    Reads the whole store, a chunk at a time.
+    """
+    place = Place.of(url)
+    try:
+        manifest = read_manifest(place)
+    except AtdError as error:
+        return [str(error)]
+    files = place.files()
+    problems = _check_metadata(place, manifest)
+    try:
+        group = SealedGroup(place, manifest)
+    except AtdError:
+        return problems
+    expected = {MANIFEST, *manifest.metadata}
+    for path in manifest.arrays:
+        chunks = chunk_keys(path, group.array(path))
+        expected |= chunks
+        missing = chunks - files.keys()
+        problems += [f"the chunk {name} is missing" for name in sorted(missing)]
+        if not missing:
+            problems += _check_array(group, path)
+    problems += [f"{name} does not belong to the store" for name in files if name not in expected]
+    return problems
+
+
+def _check_metadata(place: Place, manifest: Manifest) -> list[str]:
+    problems = []
+    for name, sha256 in sorted(manifest.metadata.items()):
+        content = place.read(name)
+        if content is None:
+            problems.append(f"{name} is missing")
+        elif hashlib.sha256(content).hexdigest() != sha256:
+            problems.append(f"{name} is not as it was written")
+    return problems
+
+
+def _check_array(group: SealedGroup, path: str) -> list[str]:
+    content = ContentHash()
+    try:
+        for piece in group.pieces(path):
+            content.update(piece)
+    except AtdError as error:
+        return [str(error)]
+    if content.hexdigest() != group.manifest.arrays[path].sha256:
+        return [f"the values of {path} are not the ones that were written"]
+    return []

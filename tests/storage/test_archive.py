@@ -1,0 +1,80 @@
+"""Stores of earlier versions must open, read and verify for ever.
+
+`python -m tests.storage.test_archive` makes the sample of the present version. A sample is never
+made again once its version is released: a new version adds one.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import fsspec
+import numpy as np
+
+from atd_dask.documents import CountBatch
+from atd_dask.storage.corpus import VERSION, CorpusStore
+from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.inspection import describe
+from atd_dask.storage.verification import verify
+
+DATA = Path(__file__).parent / "data"
+
+VOCABULARY = ["coffee", "ship", "crème", "茶"]
+COUNTS = CountBatch(
+    ["first", "second", "", "fourth 😀"],
+    [("coffee",), ("coffee", "ship"), (), ("a label",)],
+    np.array([0, 2, 3, 3, 6]),
+    np.array([0, 2, 1, 0, 1, 3]),
+    np.array([1, 2, 3, 4, 2**31 - 1, 6]),
+)
+UNSEEN_WORDS = ["tea", "boat\0"]
+UNSEEN = CountBatch(
+    COUNTS.ids, COUNTS.labels, np.array([0, 0, 1, 2, 2]), np.array([1, 0]), np.array([5, 7])
+)
+ATTRIBUTES = {"name": "archive", "part": "train", "seed": 1}
+DIGEST = "c64585552a787c13cecdfd62f6f3cd0c765e466548ac2ed64e9ceb291b03c4ac"
+
+
+def make_archive() -> None:
+    url = "memory://archive"
+    with CorpusWriter(
+        url, VOCABULARY, UNSEEN_WORDS, ATTRIBUTES, block_entries=3, block_documents=2
+    ) as writer:
+        writer.append(COUNTS, UNSEEN)
+    memory = fsspec.filesystem("memory")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path in sorted(memory.find("/archive")):
+            name = zipfile.ZipInfo(path.removeprefix("/archive/"))
+            name.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(name, memory.cat_file(path))
+    (DATA / f"corpus-v{VERSION}.zip").write_bytes(content.getvalue())
+    print(CorpusStore.open(url).digest)
+
+
+def test_a_store_of_version_1_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(DATA / "corpus-v1.zip") as archive:
+        archive.extractall(tmp_path / "c")
+    assert verify(tmp_path / "c") == []
+    store = CorpusStore.open(tmp_path / "c")
+    assert store.digest == DIGEST
+    assert (store.n_docs, store.n_words, store.n_entries) == (4, 4, 6)
+    assert store.n_tokens == 1 + 2 + 3 + 4 + 2**31 - 1 + 6
+    assert store.vocabulary == tuple(VOCABULARY)
+    assert store.unseen_words == tuple(UNSEEN_WORDS)
+    assert store.ids() == COUNTS.ids
+    assert store.labels() == COUNTS.labels
+    assert store.lengths().tolist() == [3, 3, 0, 2**31 + 9]
+    assert store.attributes == ATTRIBUTES
+    assert store.block_starts.tolist() == [0, 2, 4]
+    np.testing.assert_array_equal(store.block(1).indptr, [0, 0, 3])
+    np.testing.assert_array_equal(store.block(1).terms, [0, 1, 3])
+    np.testing.assert_array_equal(store.block(1).counts, [4, 2**31 - 1, 6])
+    np.testing.assert_array_equal(store.unseen().toarray(), [[0, 0], [0, 5], [7, 0], [0, 0]])
+    assert describe(tmp_path / "c")["format"] == "atd-dask-corpus/1"
+
+
+if __name__ == "__main__":
+    make_archive()

@@ -1,0 +1,121 @@
+"""Stores behind a real S3 endpoint."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from zarr.core.sync import sync
+
+from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.inspection import describe
+from atd_dask.storage.places import MANIFEST, Place
+from atd_dask.storage.verification import verify
+from tests.storage.corpora import write_corpus
+
+pytest.importorskip("s3fs", reason="needs the extra s3")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    from moto.server import ThreadedMotoServer
+    from s3fs import S3FileSystem
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        # A file system that an earlier test made would go to another endpoint.
+        S3FileSystem.clear_instance_cache()
+        filesystem = S3FileSystem(use_listings_cache=False)
+        filesystem.mkdir("bucket")
+        yield filesystem
+        # Zarr's file systems live in its own loop and are not closed by themselves.
+        for made in list(S3FileSystem._cache.values()):
+            if made.asynchronous and made._s3 is not None:
+                sync(made._s3.close())
+        S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture
+def url(s3: Any, request: pytest.FixtureRequest) -> str:
+    return f"s3://bucket/{request.node.name}/c.zarr"
+
+
+def names_beside(s3: Any, url: str) -> list[str]:
+    parent = url.removeprefix("s3://").rpartition("/")[0]
+    return sorted(path.rpartition("/")[2] for path in s3.ls(parent, detail=False, refresh=True))
+
+
+def test_a_store_is_written_replaced_and_read(s3: Any, url: str) -> None:
+    write_corpus(url, seed=1, n_docs=50)
+    store = write_corpus(url, seed=2)
+    local = write_corpus("memory://beside-s3", seed=2)
+    assert store.digest == local.digest
+    assert store.ids() == local.ids()
+    copy = pickle.loads(pickle.dumps(store))
+    np.testing.assert_array_equal(copy.block(0).counts, local.block(0).counts)
+    assert verify(url) == []
+    assert describe(url)["documents"] == 20
+    assert names_beside(s3, url) == ["c.zarr"]
+
+
+def test_damage_is_found(s3: Any, url: str) -> None:
+    store = write_corpus(url)
+    path = url.removeprefix("s3://")
+    content = s3.cat_file(f"{path}/X/data/c/0")
+    s3.pipe_file(f"{path}/X/data/c/0", content[:-1] + bytes([content[-1] ^ 1]))
+    (problem,) = verify(url)
+    assert problem.startswith("X/data[0:")
+    s3.rm_file(f"{path}/X/data/c/0")
+    assert verify(url) == ["the chunk X/data/c/0 is missing"]
+    with pytest.raises(DamagedStoreError, match="the chunk X/data/c/0 is missing"):
+        store.block(0)
+
+
+def test_a_death_in_the_middle_of_the_move_is_mended_by_the_next_writer(
+    s3: Any, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_corpus(url, seed=1)
+
+    def die(*arguments: object) -> None:
+        raise KeyboardInterrupt("dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "copy_to", die)
+        patch.setattr(Place, "remove", die)
+        with pytest.raises(KeyboardInterrupt, match="dead"):
+            write_corpus(url, seed=2)
+    assert len(names_beside(s3, url)) == 2
+    with pytest.raises(InputError, match="not a finished store, its writing was interrupted"):
+        CorpusStore.open(url)
+    write_corpus(url, seed=3)
+    assert verify(url) == []
+    assert names_beside(s3, url) == ["c.zarr"]
+
+
+def test_other_objects_are_never_replaced(s3: Any, url: str) -> None:
+    s3.pipe_file(f"{url}/notes.txt", b"mine")
+    with pytest.raises(InputError, match="holds something else"):
+        write_corpus(url)
+    with pytest.raises(InputError, match=f"not a finished store of atd-dask, it has no {MANIFEST}"):
+        CorpusStore.open(url)
+    assert s3.cat_file(f"{url}/notes.txt") == b"mine"
+
+
+def test_a_bucket_that_is_not_there_is_one_sentence(s3: Any) -> None:
+    with pytest.raises(InputError, match=r"s3://nowhere/c cannot be used: .*bucket does not exist"):
+        write_corpus("s3://nowhere/c")
+    with pytest.raises(InputError, match="there is no store at s3://nowhere/c"):
+        CorpusStore.open("s3://nowhere/c")
