@@ -1,0 +1,204 @@
+"""Documents to counts: each shard over its own words, all shards over one vocabulary."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.documents import CountBatch, Shard, Skipped
+from atd_dask.text.options import TextOptions
+from atd_dask.text.words import Tokeniser
+
+
+@dataclass(frozen=True, slots=True)
+class WordCounts:
+    """Counted documents whose terms are positions in `words`."""
+
+    words: Sequence[str]
+    batch: CountBatch
+    skipped: Sequence[Skipped] = ()
+
+
+class _Numbers(dict[str, int]):
+    """Numbers the words of a shard as they are met; a raw word that is dropped gets -1.
+
+    A token costs one look-up: dropping, stemming and numbering happen once for each raw word.
+    """
+
+    def __init__(self, tokeniser: Tokeniser) -> None:
+        self.stems: dict[str, int] = {}
+        self._normalise = tokeniser.normalise
+
+    def __missing__(self, raw: str) -> int:
+        stem = self._normalise(raw)
+        number = -1 if stem is None else self.stems.setdefault(stem, len(self.stems))
+        self[raw] = number
+        return number
+
+
+def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
+    """Reads a shard and counts the words of its documents; the limits of `options` on a
+    document's number of distinct words are applied here."""
+    tokeniser = Tokeniser(options)
+    numbers = _Numbers(tokeniser)
+    tokens = array("i")
+    ends = array("q", [0])
+    ids: list[str] = []
+    labels: list[tuple[str, ...]] = []
+    skipped: list[Skipped] = []
+    for item in shard.read():
+        if isinstance(item, Skipped):
+            skipped.append(item)
+            continue
+        tokens.extend(map(numbers.__getitem__, tokeniser.split(item.text)))
+        ends.append(len(tokens))
+        ids.append(item.id)
+        labels.append(item.labels)
+    batch = _count_tokens(ids, labels, np.asarray(tokens), np.asarray(ends), len(numbers.stems))
+    distinct = np.diff(batch.indptr)
+    keep = np.ones(len(batch), dtype=np.bool_)
+    for too, reason in (
+        (distinct == 0, "no word is left of its text"),
+        (distinct < options.min_distinct, "fewer distinct words than corpus.text.min_distinct"),
+        (
+            distinct > (options.max_distinct or np.inf),
+            "more distinct words than corpus.text.max_distinct",
+        ),
+    ):
+        skipped += [Skipped(reason, f"document {id!r}") for id in compress(ids, keep & too)]
+        keep &= ~too
+    if not keep.all():
+        batch = batch.take_documents(keep)
+    return WordCounts(list(numbers.stems), batch, skipped)
+
+
+def _count_tokens(
+    ids: list[str],
+    labels: list[tuple[str, ...]],
+    tokens: NDArray[np.int32],  # all documents' tokens, -1 where the word was dropped
+    ends: NDArray[np.int64],  # documents + 1
+    n_words: int,
+) -> CountBatch:
+    keep = tokens >= 0
+    keys = np.repeat(np.arange(len(ids)) * n_words, np.diff(ends))[keep]
+    keys += tokens[keep]
+    keys.sort()
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    rows, terms = np.divmod(keys[firsts], max(n_words, 1))
+    return CountBatch(
+        ids=ids,
+        labels=labels,
+        indptr=np.searchsorted(rows, np.arange(len(ids) + 1)),
+        terms=terms.astype(np.int32),
+        counts=np.diff(firsts, append=len(keys)).astype(np.int32),
+    )
+
+
+class Lexicon:
+    """Numbers the words of a whole corpus in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def words(self) -> list[str]:
+        return list(self._numbers)
+
+    def number(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """The numbers of `words`; a new word gets the next one."""
+        numbers = self._numbers
+        return np.fromiter(
+            (numbers.setdefault(word, len(numbers)) for word in words), np.int32, len(words)
+        )
+
+
+@dataclass
+class Gathering:
+    """The counted documents of one source, in a scratch file until the vocabulary is known.
+
+    The first document with an id is taken, a later one with the same id is skipped.
+    """
+
+    lexicon: Lexicon
+    n_docs: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._scratch = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
+        self._n_batches = 0
+        self._seen: set[str] = set()
+
+    def add(self, counts: WordCounts) -> None:
+        batch = counts.batch.renumber(self.lexicon.number(counts.words))
+        fresh = np.fromiter(map(self._is_new, batch.ids), np.bool_, len(batch))
+        repeated = [
+            Skipped("its id stands earlier in the corpus", f"document {id!r}")
+            for id in compress(batch.ids, ~fresh)
+        ]
+        if repeated:
+            batch = batch.take_documents(fresh)
+        for skip in (*counts.skipped, *repeated):
+            self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + 1
+            self.examples.setdefault(skip.reason, skip.place)
+        pickle.dump(batch, self._scratch, protocol=pickle.HIGHEST_PROTOCOL)
+        self._n_batches += 1
+        self.n_docs += len(batch)
+
+    def _is_new(self, id: str) -> bool:
+        before = len(self._seen)
+        self._seen.add(id)
+        return len(self._seen) > before
+
+    def batches(self) -> Iterator[CountBatch]:
+        """Every document, in order; terms are numbers of the lexicon."""
+        self._scratch.seek(0)
+        for _ in range(self._n_batches):
+            yield pickle.load(self._scratch)  # noqa: S301
+
+    def close(self) -> None:
+        self._scratch.close()
+
+
+def document_frequencies(batches: Iterator[CountBatch], n_words: int) -> NDArray[np.int64]:
+    """In how many documents each word occurs."""
+    frequencies = np.zeros(n_words, dtype=np.int64)
+    for batch in batches:
+        frequencies += np.bincount(batch.terms, minlength=n_words)
+    return frequencies
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The words of one part of a corpus: those of the vocabulary, and those outside it."""
+
+    vocabulary: Sequence[str]
+    unseen_words: Sequence[str]
+    to_vocabulary: NDArray[np.int32]  # lexicon's number → term, -1 outside the vocabulary
+    to_unseen: NDArray[np.int32]
+
+    @classmethod
+    def choose(
+        cls, lexicon: Lexicon, vocabulary: Sequence[str], occurring: NDArray[np.bool_]
+    ) -> Encoding:
+        """For a part in which the words of the lexicon where `occurring` is true occur."""
+        words = lexicon.words()
+        known = {word: term for term, word in enumerate(vocabulary)}
+        to_vocabulary = np.fromiter((known.get(word, -1) for word in words), np.int32, len(words))
+        outside = sorted(compress(words, occurring & (to_vocabulary < 0)))
+        unseen = {word: term for term, word in enumerate(outside)}
+        to_unseen = np.fromiter((unseen.get(word, -1) for word in words), np.int32, len(words))
+        return cls(vocabulary, outside, to_vocabulary, to_unseen)
+
+    def encode(self, batch: CountBatch) -> tuple[CountBatch, CountBatch]:
+        """The counts of known words, and the counts of words outside the vocabulary."""
+        return batch.renumber(self.to_vocabulary), batch.renumber(self.to_unseen)

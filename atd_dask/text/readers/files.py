@@ -1,0 +1,214 @@
+"""The files of a source: found, opened, and cut into lines and pieces without holding a whole one.
+
+Paths are local or any URL that fsspec knows.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, cast
+
+import fsspec
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from atd_dask.errors import InputError
+
+BLOCK = 2**20
+PIECE = 4 * 2**20
+
+_GZIP = (".gz", ".tgz")
+_MAGIC = re.compile(r"[*?\[]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a source: what to open, and its short name for ids and messages."""
+
+    url: str
+    name: str
+
+
+def find_files(path: str, endings: tuple[str, ...]) -> list[File]:
+    """The files that `path` stands for, sorted: itself, what a glob matches, or the files of a
+    folder whose names end with one of `endings`. Hidden files of a folder are left out.
+    """
+    fs, root = open_filesystem(path)
+    with reachable(path):
+        if fs.isfile(root):
+            return [File(_url(fs, root, path), basename(root))]
+        if fs.isdir(root):
+            base, names = root, fs.ls(root, detail=False)
+            names = [n for n in names if basename(n).lower().endswith(endings) and _shown(n)]
+        elif _MAGIC.search(root):
+            base, names = _MAGIC.split(root)[0].rpartition("/")[0], fs.glob(root)
+        else:
+            raise FileNotFoundError
+        found = [
+            File(_url(fs, name), relative_name(name, base))
+            for name in sorted(names)
+            if fs.isfile(name)
+        ]
+    if not found:
+        raise InputError(f"{path} must hold a file that ends with {' or '.join(endings)}, has none")
+    return found
+
+
+def walk_files(path: str) -> Iterator[tuple[File, int]]:
+    """All files under the folder `path` with their sizes; names are relative to it.
+
+    The files of a folder come first, then its folders, each sorted by name. Hidden files and
+    folders are left out, and so is what is neither: pipes, sockets, links to folders.
+    """
+    fs, root = open_filesystem(path)
+    with reachable(path):
+        if not fs.isdir(root):
+            raise NotADirectoryError if fs.exists(root) else FileNotFoundError
+    found = _walk(fs, root, root)
+    first = next(found, None)
+    if first is None:
+        raise InputError(f"{path} must hold at least one file, has none")
+    yield first
+    yield from found
+
+
+def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
+    with reachable(folder):
+        entries = sorted(fs.ls(folder, detail=True), key=lambda entry: str(entry["name"]))
+        # Object stores may list a folder within itself.
+        entries = [e for e in entries if _shown(e["name"]) and e["name"].rstrip("/") != folder]
+    for entry in entries:
+        if entry["type"] == "file" or (entry.get("islink") and fs.isfile(entry["name"])):
+            name = relative_name(entry["name"], root)
+            yield File(_url(fs, entry["name"]), name), int(entry["size"])
+    for entry in entries:
+        if entry["type"] == "directory" and not entry.get("islink"):
+            yield from _walk(fs, root, entry["name"])
+
+
+@contextmanager
+def open_file(url: str) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked if it is named as a gzip file. A file that cannot be opened or
+    read to its end is an `InputError`."""
+    with readable(url), fsspec.open(url, "rb") as file:
+        if url.lower().endswith(_GZIP):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast(IO[bytes], unpacked)
+        else:
+            yield file
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """What goes wrong inside while a file is read becomes an `InputError` that names the file."""
+    path = clean_text(path)
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{path} must be there to be read, but there is no such file") from error
+    except NotADirectoryError as error:
+        raise InputError(f"{path} must be a folder, but is a file") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} must be a whole gzip file, as its name says: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+@contextmanager
+def reachable(path: str) -> Iterator[None]:
+    """As `readable`, around calls of a file system alone: a remote one may raise anything."""
+    with readable(path):
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            raise InputError(f"{path} cannot be reached: {error}") from error
+
+
+def open_filesystem(path: str) -> tuple[Any, str]:
+    """The file system of a path, and the path on it."""
+    try:
+        fs, root = url_to_fs(path)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{path} must be a path or an fsspec URL: {error}") from error
+    return fs, str(root)
+
+
+def basename(path: str) -> str:
+    return PurePosixPath(path).name
+
+
+def relative_name(path: str, base: str) -> str:
+    """A path below `base`, as clean text."""
+    return clean_text(path.removeprefix(base).lstrip("/"))
+
+
+def clean_text(text: str) -> str:
+    """Text that UTF-8 can hold: lone surrogates, as JSON escapes and file names may bring them,
+    become U+FFFD."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def read_blocks(file: IO[bytes], size: int | None = None) -> Iterator[bytes]:
+    """The next `size` bytes of a file, or all that are left, in blocks."""
+    while size is None or size > 0:
+        block = file.read(BLOCK if size is None else min(BLOCK, size))
+        if not block:
+            return
+        if size is not None:
+            size -= len(block)
+        yield block
+
+
+def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
+    """The lines without their ends; None for one of more than `max_bytes`, which is not held."""
+    rest, too_long = b"", False
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        rest += first
+        for line in others:
+            yield None if too_long or len(rest) > max_bytes else rest
+            rest, too_long = line, False
+        if len(rest) > max_bytes:
+            rest, too_long = b"", True
+    if rest or too_long:
+        yield None if too_long else rest
+
+
+def cut_pieces(file: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces of whole lines, each with the number of its first line, counted from 1.
+
+    A line of more than `max_bytes` is cut down to one byte more than that, which is still too much.
+    """
+    number, held = 1, b""
+    for block in iter(lambda: file.read(PIECE), b""):
+        end = block.rfind(b"\n") + 1
+        if end:
+            piece = held + block[:end]
+            yield number, piece
+            number += piece.count(b"\n")
+            held = block[end:]
+        else:
+            held += block
+        held = held[: max_bytes + 1]
+    if held:
+        yield number, held
+
+
+def _url(fs: Any, path: str, given: str | None = None) -> str:
+    """What opens `path` from any process: absolute where local, else as given or with its URL."""
+    if isinstance(fs, LocalFileSystem):
+        return str(Path(path).absolute())
+    return given or str(fs.unstrip_protocol(path))
+
+
+def _shown(path: str) -> bool:
+    return not basename(path).startswith(".")

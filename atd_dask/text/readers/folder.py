@@ -1,0 +1,60 @@
+"""The format `text`: a tree of folders in which every file is a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from atd_dask.documents import Document, Skipped
+from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.readers.files import PIECE, File, clean_text, open_file, walk_files
+from atd_dask.text.readers.records import TOO_LARGE
+
+_GROUP_FILES = 1000
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Some files of a folder."""
+
+    files: tuple[File, ...]
+    encoding: str
+    max_bytes: int
+
+    def read(self) -> Iterator[Document | Skipped]:
+        for file in self.files:
+            with open_file(file.url) as stream:
+                data = stream.read(self.max_bytes + 1)
+            if len(data) > self.max_bytes:
+                yield Skipped(TOO_LARGE, clean_text(file.url))
+            else:
+                text = data.decode(self.encoding, "replace").removeprefix("\ufeff")
+                yield Document(file.name, text, folder_label(file.name))
+
+
+def shards(source: Source, path: str, options: TextOptions) -> Iterator[TextFiles]:
+    """Groups of the files under a folder. A file's id is its path below it, and its label the name
+    of the folder that holds it; files that lie in `path` itself have none."""
+    for files in group_files(walk_files(path)):
+        yield TextFiles(files, source.encoding, options.max_bytes)
+
+
+def group_files(files: Iterable[tuple[File, int]]) -> Iterator[tuple[File, ...]]:
+    """Consecutive files for one shard: a few megabytes, and not too many to open."""
+    group: list[File] = []
+    total = 0
+    for file, size in files:
+        group.append(file)
+        total += size
+        if total >= PIECE or len(group) == _GROUP_FILES:
+            yield tuple(group)
+            group, total = [], 0
+    if group:
+        yield tuple(group)
+
+
+def folder_label(name: str) -> tuple[str, ...]:
+    """The name of the folder in a relative path."""
+    parent = PurePosixPath(name).parent.name
+    return (parent,) if parent else ()

@@ -1,0 +1,105 @@
+"""Parquet files: a shard for every row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from atd_dask.documents import Document, Skipped
+from atd_dask.errors import InputError
+from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.readers.files import File, clean_text, find_files, open_file
+from atd_dask.text.readers.records import TOO_LARGE, check_columns, make_document
+
+ENDINGS = (".parquet", ".pq")
+
+_BATCH_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group of one file; `first_row` counts from 1 in the file."""
+
+    file: File
+    source: Source
+    max_bytes: int
+    number: int
+    first_row: int
+
+    def read(self) -> Iterator[Document | Skipped]:
+        source, row = self.source, self.first_row
+        fields = (source.id_field, source.text_field, source.labels_field)
+        with _open_parquet(self.file) as parquet:
+            columns = [name for name in parquet.schema_arrow.names if name in fields]
+            for batch in parquet.iter_batches(
+                _BATCH_ROWS, row_groups=[self.number], columns=columns, use_threads=False
+            ):
+                values = [_values(batch.column(name), source.encoding) for name in columns]
+                for record in zip(*values, strict=True):
+                    yield self._document(dict(zip(columns, record, strict=True)), row)
+                    row += 1
+
+    def _document(self, record: dict[str, object], row: int) -> Document | Skipped:
+        place = f"{clean_text(self.file.url)}:{row}"
+        text = record[self.source.text_field]
+        if isinstance(text, str) and len(text.encode("utf-8", "replace")) > self.max_bytes:
+            return Skipped(TOO_LARGE, place)
+        return make_document(record, self.source, place, f"{self.file.name}:{row}")
+
+
+def shards(source: Source, path: str, options: TextOptions) -> Iterator[RowGroup]:
+    """The row groups of every file."""
+    for file in find_files(path, ENDINGS):
+        with _open_parquet(file) as parquet:
+            check_columns(parquet.schema_arrow.names, source, file.url)
+            sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+        first_row = 1
+        for number, size in enumerate(sizes):
+            yield RowGroup(file, source, options.max_bytes, number, first_row)
+            first_row += size
+
+
+@contextmanager
+def _open_parquet(file: File) -> Iterator[Any]:
+    url = clean_text(file.url)
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise InputError(
+            f"{url} can be read with the extra parquet alone: pip install 'atd-dask[parquet]'"
+        ) from error
+    try:
+        with open_file(file.url) as stream:
+            yield ParquetFile(stream)
+    except ArrowException as error:
+        raise InputError(f"{url} must be a whole Parquet file, but is not: {error}") from error
+
+
+def _values(column: Any, encoding: str) -> list[object]:
+    """The values of a column. Strings go through bytes: nobody has checked that they are UTF-8."""
+    from pyarrow import binary, list_, types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is_text(column.type):
+        column = column.cast(binary())
+    elif types.is_list(column.type) and _is_text(column.type.value_type):
+        column = column.cast(list_(binary()))
+    return [_decode(value, encoding) for value in column.to_pylist()]
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _decode(value: object, encoding: str) -> object:
+    if isinstance(value, bytes):
+        return value.decode(encoding, "replace")
+    if isinstance(value, list):
+        return [_decode(item, encoding) for item in value]
+    return value

@@ -1,0 +1,81 @@
+"""A record of named values, from whatever format, to a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from atd_dask.documents import Document, Skipped
+from atd_dask.errors import InputError
+from atd_dask.text.options import Source
+from atd_dask.text.readers.files import clean_text
+
+TOO_LARGE = "larger than corpus.text.max_bytes"
+
+_DEFAULTS = Source(format="")
+
+
+def make_document(
+    record: Mapping[str, object], source: Source, place: str, fallback_id: str
+) -> Document | Skipped:
+    """The document of a record.
+
+    The text must be a string. The id is text or a number; where it is missing, null or empty, the
+    document gets `fallback_id`. Labels are a string, split at white space, or a list.
+    """
+    text = record.get(source.text_field)
+    if not isinstance(text, str):
+        what = "no" if text is None else "no string in"
+        return Skipped(f"{what} field {source.text_field}", place)
+    name = _id(record.get(source.id_field), fallback_id)
+    if name is None:
+        return Skipped(f"neither text nor a number in field {source.id_field}", place)
+    labels = _labels(record.get(source.labels_field))
+    if labels is None:
+        return Skipped(f"neither text nor a list of text in field {source.labels_field}", place)
+    return Document(name, text, labels)
+
+
+def check_columns(names: Sequence[str], source: Source, place: str) -> None:
+    """A table must have the text column, and those that the user named; none of them twice."""
+    for key in ("text_field", "id_field", "labels_field"):
+        name = getattr(source, key)
+        times = list(names).count(name)
+        if times > 1:
+            raise InputError(f"column {name} ({key}) must stand once in {place}, got {times}")
+        if not times and (key == "text_field" or name != getattr(_DEFAULTS, key)):
+            columns = ", ".join(map(clean_text, names))
+            raise InputError(f"{place} must have the column {name} ({key}), got {columns}")
+
+
+def check_encoding(source: Source) -> None:
+    """Lines and columns are found before text is decoded, so ASCII bytes must mean themselves."""
+    ascii_bytes = bytes(range(128))
+    try:
+        if ascii_bytes.decode(source.encoding) == ascii_bytes.decode("ascii"):
+            return
+    except (LookupError, UnicodeError):
+        pass
+    raise InputError(
+        "encoding must be one that leaves ASCII as it is, such as utf-8 or latin-1,"
+        f" got {source.encoding!r} for {source.path}"
+    )
+
+
+def _id(value: object, fallback: str) -> str | None:
+    if value is None or value == "":
+        return fallback
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return clean_text(str(value))
+
+
+def _labels(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = value.split()
+    if not isinstance(value, list) or any(
+        isinstance(label, bool) or not isinstance(label, str | int | float) for label in value
+    ):
+        return None
+    return tuple(clean_text(str(label)) for label in value if label != "")

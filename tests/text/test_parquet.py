@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atd_dask.documents import Document, Skipped
+from atd_dask.errors import InputError
+from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.readers import shards
+from tests.text.reading import read_documents, read_items
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def write(path: Path, row_group_size: int = 1000, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+    return path
+
+
+def test_rows_are_documents(tmp_path: Path) -> None:
+    write(
+        tmp_path / "a.parquet",
+        more=[0, 0, 0],
+        labels=[["a", "b"], [], None],
+        id=[1, 2, None],
+        text=pa.array(["one", "two", "one"]).dictionary_encode(),
+    )
+    assert read_documents("parquet", tmp_path) == [
+        Document("1", "one", ("a", "b")),
+        Document("2", "two"),
+        Document("a.parquet:3", "one"),
+    ]
+
+
+def test_a_row_group_is_a_shard(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", row_group_size=3, text=[str(i) for i in range(8)])
+    assert len(list(shards(Source("parquet", str(path)), TextOptions()))) == 3
+    assert [(d.id, d.text) for d in read_documents("parquet", path)] == [
+        (f"a.parquet:{i + 1}", str(i)) for i in range(8)
+    ]
+
+
+def test_labels_may_be_text_and_text_large(tmp_path: Path) -> None:
+    write(tmp_path / "a.pq", text=pa.array(["t"], pa.large_string()), labels=["a b"], id=["x"])
+    assert read_documents("parquet", tmp_path) == [Document("x", "t", ("a", "b"))]
+
+
+def test_hostile_values(tmp_path: Path) -> None:
+    raw = pa.array([b"caf\xe9", None, b"x" * 100, b"", b"a\0b"], pa.binary())
+    text = pa.StringArray.from_buffers(5, *raw.buffers()[1:], null_bitmap=raw.buffers()[0])
+    path = write(tmp_path / "a.parquet", text=text, id=[b"\xff", b"1", b"2", b"3", b"4"])
+    assert read_items("parquet", path, TextOptions(max_bytes=99)) == [
+        Document("\ufffd", "caf\ufffd"),
+        Skipped("no field text", f"{path}:2"),
+        Skipped("larger than corpus.text.max_bytes", f"{path}:3"),
+        Document("3", ""),
+        Document("4", "a\0b"),
+    ]
+
+
+def test_values_of_the_wrong_kind_are_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", text=[1.5])
+    assert read_items("parquet", path) == [Skipped("no string in field text", f"{path}:1")]
+
+
+def test_a_table_must_have_the_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", body=["t"])
+    with pytest.raises(InputError, match=r"must have the column text \(text_field\), got body"):
+        read_items("parquet", path)
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", text=["t" * 1000])
+    data = path.read_bytes()
+    for damaged in (b"", b"PAR1", data[:-20]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a\.parquet must be a whole Parquet file"):
+            read_items("parquet", path)
+    path.write_bytes(data[:4] + b"\xff" * 20 + data[24:])
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read"):
+        read_items("parquet", path)
+
+
+def test_without_pyarrow_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.parquet", text=["t"])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"pip install 'atd-dask\[parquet\]'"):
+        read_items("parquet", path)
