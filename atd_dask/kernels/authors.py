@@ -1,9 +1,9 @@
 """A document's fit by the rules of the authors' programs (`compatibility: authors`).
 
-Where the paper says that every switch is tried until none lowers the objective, their programs visit
-the topics in order, re-estimate a trial's proportions by EM from equal parts, stop at a relative
-change of 1e-4, and weigh a trial by its likelihood one step before the proportions that are kept.
-Their recorded runs come out only if all of that is repeated.
+Where the paper says that every switch is tried until none lowers the objective, their programs
+visit the topics in order, re-estimate a trial's proportions by EM from equal parts, stop at a
+relative change of 1e-4, and weigh a trial by its likelihood one step before the proportions that
+are kept. Their recorded runs come out only if all of that is repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_SWEEPS = 10
 
 
 @kernel
-def repeat_em(work, m, n, length):  # type: ignore[no-untyped-def]
+def repeat_em(work, m, n, length):
     """EM steps on the trial's proportions; gives the log-likelihood before the last step."""
     previous = 0.0
     for step in range(MAX_STEPS):
@@ -55,7 +55,7 @@ def repeat_em(work, m, n, length):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sweep_switches(work, m, n, length, kept):  # type: ignore[no-untyped-def]
+def sweep_switches(work, m, n, length, kept):
     """Visits the switches of all topics in order, up to ten times; topic `kept` stays on."""
     n_all = len(work.rows)
     mix(work.rows, work.active, work.theta, work.p, m, n)
@@ -98,7 +98,7 @@ def sweep_switches(work, m, n, length, kept):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fit_block(indptr, terms, counts, table):  # type: ignore[no-untyped-def]
+def _fit_block(indptr, terms, counts, table):
     n_docs = len(indptr) - 1
     work = make_workspace(table.n_topics, longest_document(indptr))
     extra = np.zeros(0)

@@ -55,7 +55,7 @@ class Workspace(NamedTuple):
 
 
 @kernel
-def make_workspace(n_topics, longest):  # type: ignore[no-untyped-def]
+def make_workspace(n_topics, longest):
     log_choose = np.zeros(n_topics + 1)
     for m in range(1, n_topics + 1):
         log_choose[m] = log_choose[m - 1] + math.log((n_topics - m + 1) / m)
@@ -78,7 +78,7 @@ def make_workspace(n_topics, longest):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def longest_document(indptr):  # type: ignore[no-untyped-def]
+def longest_document(indptr):
     longest = 1
     for d in range(len(indptr) - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
@@ -86,7 +86,7 @@ def longest_document(indptr):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def load_document(table, terms, counts, work):  # type: ignore[no-untyped-def]
+def load_document(table, terms, counts, work):
     """Copies the words that the model knows; gives how many, and the document's length in them."""
     n = 0
     length = 0.0
@@ -100,7 +100,7 @@ def load_document(table, terms, counts, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_rows(table, extra, work, n):  # type: ignore[no-untyped-def]
+def fill_rows(table, extra, work, n):
     """The probabilities of the document's words under every topic; the topic after the table's
     last, if the workspace has one, is `extra`."""
     for j in range(table.n_topics):
@@ -116,7 +116,7 @@ def fill_rows(table, extra, work, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def best_topic(table, work, n):  # type: ignore[no-untyped-def]
+def best_topic(table, work, n):
     """The topic under which the document is most likely; the first of equals."""
     score = work.all_g
     for j in range(table.n_topics):
@@ -133,7 +133,7 @@ def best_topic(table, work, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _all_gradients(table, work, n, length):  # type: ignore[no-untyped-def]
+def _all_gradients(table, work, n, length):
     """g of every topic, from the shared probabilities and what the topics have above them."""
     g = work.all_g
     for j in range(len(g)):
@@ -154,7 +154,7 @@ def _all_gradients(table, work, n, length):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pays(work, needed, m, n, length):  # type: ignore[no-untyped-def]
+def _pays(work, needed, m, n, length):
     """Whether the best mixture of the trial's topics has a log-likelihood above `needed`; the
     trial's proportions are improved only as far as the answer needs."""
     for _ in range(MAX_EXCHANGES):
@@ -185,7 +185,7 @@ def _pays(work, needed, m, n, length):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _take_trial(work, m, n, length):  # type: ignore[no-untyped-def]
+def _take_trial(work, m, n, length):
     """The trial's topics become the document's, at their best proportions."""
     work.active[:m] = work.trial_active[:m]
     work.theta[:m] = work.trial_theta[:m]
@@ -206,7 +206,7 @@ def _take_trial(work, m, n, length):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_topic(table, slope, work, m, n, length, now):  # type: ignore[no-untyped-def]
+def _add_topic(table, slope, work, m, n, length, now):
     """Switches on the first topic that pays, in the order of what each could gain at most."""
     n_all = len(work.all_g)
     if m == n_all:
@@ -260,7 +260,7 @@ def _add_topic(table, slope, work, m, n, length, now):  # type: ignore[no-untype
 
 
 @kernel
-def _remove_topic(slope, anchors, row, work, m, n, length, now):  # type: ignore[no-untyped-def]
+def _remove_topic(slope, anchors, row, work, m, n, length, now):
     """Switches off the first topic, in the order of their proportions from the least, whose cost
     is more than what it explains; a topic whose anchor this document is stays on."""
     if m == 1:
@@ -292,7 +292,7 @@ def _remove_topic(slope, anchors, row, work, m, n, length, now):  # type: ignore
 
 
 @kernel
-def fit_document(table, slope, anchors, row, work, m, n, length):  # type: ignore[no-untyped-def]
+def fit_document(table, slope, anchors, row, work, m, n, length):
     """Fits the document in `work` from its m active topics on; gives how many are active in the
     end and the log-likelihood."""
     work.trial_active[:m] = work.active[:m]
@@ -310,7 +310,7 @@ def fit_document(table, slope, anchors, row, work, m, n, length):  # type: ignor
 
 
 @kernel
-def _sort_active(work, m):  # type: ignore[no-untyped-def]
+def _sort_active(work, m):
     for a in range(1, m):
         topic = work.active[a]
         theta = work.theta[a]
@@ -324,7 +324,7 @@ def _sort_active(work, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fit_block(  # type: ignore[no-untyped-def]
+def _fit_block(
     indptr, terms, counts, table, slope, anchors, start_indptr, start_topics, start_theta
 ):
     n_docs = len(indptr) - 1
@@ -368,7 +368,7 @@ def _fit_block(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _assign_block(indptr, terms, counts, table):  # type: ignore[no-untyped-def]
+def _assign_block(indptr, terms, counts, table):
     n_docs = len(indptr) - 1
     work = make_workspace(table.n_topics, longest_document(indptr))
     out_indptr = np.zeros(n_docs + 1, np.int64)

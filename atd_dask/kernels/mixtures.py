@@ -21,7 +21,7 @@ LIMIT_STEPS = 4
 
 
 @kernel
-def log_likelihood(counts, p, n):  # type: ignore[no-untyped-def]
+def log_likelihood(counts, p, n):
     total = 0.0
     for i in range(n):
         total += counts[i] * math.log(p[i])
@@ -29,7 +29,7 @@ def log_likelihood(counts, p, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def slope_along(counts, p, direction, n, x):  # type: ignore[no-untyped-def]
+def slope_along(counts, p, direction, n, x):
     """The derivative of Σ c log(p + x·direction)."""
     slope = 0.0
     for i in range(n):
@@ -38,7 +38,7 @@ def slope_along(counts, p, direction, n, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def stays_below(counts, p, direction, n, slope, limit):  # type: ignore[no-untyped-def]
+def stays_below(counts, p, direction, n, slope, limit):
     """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
     less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
 
@@ -61,7 +61,7 @@ def stays_below(counts, p, direction, n, slope, limit):  # type: ignore[no-untyp
 
 
 @kernel
-def line_maximum(counts, p, direction, n, start, upper):  # type: ignore[no-untyped-def]
+def line_maximum(counts, p, direction, n, start, upper):
     """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
 
     Newton's steps inside a shrinking bracket, from `start` on. Next to a probability that is almost
@@ -96,7 +96,7 @@ def line_maximum(counts, p, direction, n, start, upper):  # type: ignore[no-unty
 
 
 @kernel
-def gradients(counts, rows, active, p, g, m, n, length):  # type: ignore[no-untyped-def]
+def gradients(counts, rows, active, p, g, m, n, length):
     """g of each active topic; gives the largest."""
     largest = 0.0
     for i in range(n):
@@ -110,7 +110,7 @@ def gradients(counts, rows, active, p, g, m, n, length):  # type: ignore[no-unty
 
 
 @kernel
-def mix(rows, active, theta, p, m, n):  # type: ignore[no-untyped-def]
+def mix(rows, active, theta, p, m, n):
     for i in range(n):
         p[i] = theta[0] * rows[active[0], i]
     for a in range(1, m):
@@ -119,7 +119,7 @@ def mix(rows, active, theta, p, m, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def exchange(counts, rows, active, theta, p, g, direction, m, n):  # type: ignore[no-untyped-def]
+def exchange(counts, rows, active, theta, p, g, direction, m, n):
     """Moves proportion from the topic of least g to the topic of largest g, as far as it pays."""
     best = 0
     for a in range(1, m):
@@ -146,7 +146,7 @@ def exchange(counts, rows, active, theta, p, g, direction, m, n):  # type: ignor
 
 
 @kernel
-def maximise(counts, rows, active, theta, p, g, direction, m, n, length):  # type: ignore[no-untyped-def]
+def maximise(counts, rows, active, theta, p, g, direction, m, n, length):
     """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
     if m == 1:
         return

@@ -11,7 +11,7 @@ import numpy as np
 from atd_dask.kernels.fitting import assign_block, fit_block
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
-from atd_dask.kernels.statistics import ExpectedCounts, add_counts, collect_block
+from atd_dask.kernels.statistics import ExpectedCounts, add_counts, collect_block, count_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,12 @@ class Pass:
 
 
 class Passes(Protocol):
-    """Runs a pass on every block of a corpus and joins the results in the order of the blocks."""
+    """Runs a step on every block of a corpus and joins the results in the order of the blocks."""
 
     @property
     def n_words(self) -> int: ...
+
+    def count_words(self) -> Ints: ...
 
     def assign(self, table: WordTable) -> Pass: ...
 
@@ -63,7 +65,7 @@ def _close(
 
 
 @kernel
-def _add_up(values):  # type: ignore[no-untyped-def]
+def _add_up(values):
     """The sum from the first to the last, whatever the machine."""
     total = 0.0
     for value in values:
@@ -72,7 +74,7 @@ def _add_up(values):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):  # type: ignore[no-untyped-def]
+def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):
     anchors = np.full(n_topics, -1)
     weights = np.zeros(n_topics)
     for d in range(len(indptr) - 1):
@@ -126,6 +128,10 @@ class LocalPasses:
     @property
     def starts(self) -> Ints:
         return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
+
+    def count_words(self) -> Ints:
+        totals: Ints = np.sum([count_words(b, self.n_words) for b in self.blocks], axis=0)
+        return totals
 
     def assign(self, table: WordTable) -> Pass:
         parts = [assign_pass(block, table) for block in self.blocks]

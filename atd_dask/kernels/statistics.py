@@ -37,7 +37,7 @@ class ExpectedCounts:
 
 
 @kernel
-def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):  # type: ignore[no-untyped-def]
+def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):
     """Adds up runs of (word, mass) by topic; keys_indptr[j] lists the runs of topic j in order."""
     mass = np.zeros(n_words)
     seen = np.zeros(n_words, np.bool_)
@@ -76,7 +76,7 @@ def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):  # type
 
 
 @kernel
-def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):  # type: ignore[no-untyped-def]
+def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):
     n_topics = table.n_topics
     n_docs = len(indptr) - 1
     work = make_workspace(n_topics, longest_document(indptr))
@@ -123,7 +123,7 @@ def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):  
 
 
 @kernel
-def _close_gaps(starts, ends, words, mass):  # type: ignore[no-untyped-def]
+def _close_gaps(starts, ends, words, mass):
     size = 0
     indptr = np.zeros(len(starts), np.int64)
     for j in range(len(ends)):
@@ -141,8 +141,8 @@ def collect_block(block: Block, table: WordTable, proportions: Proportions) -> E
         *block.arrays, table, proportions.indptr, proportions.topics, proportions.theta
     )
     runs = _close_gaps(starts, ends, words, mass)
-    rows = _sparse_rows(table.n_topics, table.n_words, *runs)
-    return ExpectedCounts(*rows, tokens, proportion)
+    rows_indptr, rows_words, rows_mass = _sparse_rows(table.n_topics, table.n_words, *runs)
+    return ExpectedCounts(rows_indptr, rows_words, rows_mass, tokens, proportion)
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
@@ -157,10 +157,18 @@ def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
     for part in parts:
         tokens += part.tokens
         proportion += part.proportion
-    return ExpectedCounts(*_sparse_rows(n_topics, n_words, indptr, words, mass), tokens, proportion)
+    indptr, words, mass = _sparse_rows(n_topics, n_words, indptr, words, mass)
+    return ExpectedCounts(indptr, words, mass, tokens, proportion)
 
 
 def _by_topic(parts: Sequence[ExpectedCounts], topic: int, name: str) -> Floats:
     return np.concatenate(
         [getattr(part, name)[part.indptr[topic] : part.indptr[topic + 1]] for part in parts]
     )
+
+
+def count_words(block: Block, n_words: int) -> Ints:
+    """How often each word occurs."""
+    totals = np.zeros(n_words, dtype=np.int64)
+    np.add.at(totals, block.terms, block.counts)
+    return totals

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.model import Ints, WordTable
+from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import Pass, Passes
 from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.wording import (
@@ -63,13 +63,26 @@ class OrderRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """What an iteration needs to know of the pass before it."""
+
+    proportions: Proportions
+    tokens: Ints  # topics: L̄
+    anchors: Ints  # topics
+
+    @classmethod
+    def after(cls, result: Pass) -> Start:
+        return cls(result.proportions, result.expected.tokens, result.anchors)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchState:
     """Where a search is. The best order so far is the last of `records` of least BIC."""
 
     table: WordTable
     iteration: int  # of the present order; below 0, the rounds with one topic that are left
-    last: Pass | None = None  # the pass that this iteration starts from
-    bic: float = math.inf  # of that pass
+    start: Start | None = None  # where the documents are
+    bic: float = math.inf  # of the pass that left them there
     records: tuple[OrderRecord, ...] = ()
     best: WordTable | None = None
     finished: bool = False
@@ -83,10 +96,10 @@ def evaluate_bic(result: Pass, n_specific: Ints, n_words: int) -> float:
     cost += entropy_cost(int(n_specific.sum()), places) - 0.5 * math.log(places)
     for n_mine, tokens in zip(n_specific.tolist(), result.expected.tokens.tolist(), strict=True):
         cost += 0.5 * n_mine * math.log(tokens / (2 * math.pi))
-    return cost - result.log_likelihood
+    return float(cost - result.log_likelihood)
 
 
-def start_search(passes: Passes, shared: SharedModel, seeds: ExpectedCounts) -> SearchState:
+def start_search(shared: SharedModel, seeds: ExpectedCounts) -> SearchState:
     """The first state: each topic from its seed documents."""
     return SearchState(
         estimate_words(seeds, shared, WordSwitches.occurring(seeds)), iteration=-FIRST_ROUNDS
@@ -123,7 +136,7 @@ def _assign(passes: Passes, shared: SharedModel, state: SearchState) -> SearchSt
     if state.iteration < -1:
         first = state.iteration == -FIRST_ROUNDS
         table = improve_words(result.expected, shared, None if first else table)
-    return replace(state, table=table, iteration=state.iteration + 1, last=result)
+    return replace(state, table=table, iteration=state.iteration + 1, start=Start.after(result))
 
 
 def _iterate(
@@ -134,17 +147,18 @@ def _iterate(
     convergence: Convergence,
 ) -> SearchState:
     """One GEM iteration; at the end of an order, the step to the next."""
-    assert state.last is not None
+    assert state.start is not None
     table = state.table
     n_specific = table.specific_words()
-    slope = 0.5 * n_specific / state.last.expected.tokens
-    result = passes.fit(table, state.last.proportions, slope, state.last.anchors)
+    slope = 0.5 * n_specific / state.start.tokens
+    result = passes.fit(table, state.start.proportions, slope, state.start.anchors)
     bic = evaluate_bic(result, n_specific, passes.n_words)
     iteration = state.iteration + 1
     small = state.bic - bic <= convergence.tolerance * abs(bic)
     if iteration < convergence.max_iterations and not (small and iteration >= MIN_ITERATIONS):
         table = improve_words(result.expected, shared, table)
-        return replace(state, table=table, iteration=iteration, last=result, bic=bic)
+        start = Start.after(result)
+        return replace(state, table=table, iteration=iteration, start=start, bic=bic)
     record = OrderRecord(
         n_topics=table.n_topics,
         bic=bic,
@@ -159,7 +173,7 @@ def _iterate(
             state,
             records=(*state.records, record),
             best=table if is_best else state.best,
-            last=None,
+            start=None,
             bic=math.inf,
         ),
         result,

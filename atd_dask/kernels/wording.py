@@ -26,7 +26,7 @@ MAX_SWEEPS = 20
 
 
 @kernel
-def entropy_cost(n_on, places):  # type: ignore[no-untyped-def]
+def entropy_cost(n_on, places):
     """places × H(n_on / places) in nats: the cost of saying which of the places are on."""
     if n_on <= 0 or n_on >= places:
         return 0.0
@@ -35,7 +35,7 @@ def entropy_cost(n_on, places):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def switch_gain(x, shared, other_mass, other_shared):  # type: ignore[no-untyped-def]
+def switch_gain(x, shared, other_mass, other_shared):
     """What a word gains by being topic-specific beside the words that are; see the module."""
     total = other_mass + x
     p = x / total
@@ -49,7 +49,7 @@ def switch_gain(x, shared, other_mass, other_shared):  # type: ignore[no-untyped
 
 
 @kernel
-def gain_limit(x, shared, other_mass, other_shared):  # type: ignore[no-untyped-def]
+def gain_limit(x, shared, other_mass, other_shared):
     """An upper limit of `switch_gain` without logarithms: χ² is never below KL."""
     total = other_mass + x
     p = x / total
@@ -58,7 +58,7 @@ def gain_limit(x, shared, other_mass, other_shared):  # type: ignore[no-untyped-
 
 
 @kernel
-def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):  # type: ignore[no-untyped-def]
+def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
     """Whether the switch of a word changes; `all_` sums are over the words that are on."""
     if on:
         others = all_shared - shared
@@ -72,7 +72,7 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):  # ty
 
 
 @kernel
-def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words):  # type: ignore[no-untyped-def]
+def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words):
     """Sweeps over the switches of all topics until none changes; gives the words that are on.
 
     A sweep visits the words that occur under the topic, in their order, then the others by their
@@ -146,7 +146,7 @@ def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indpt
 
 
 @kernel
-def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):  # type: ignore[no-untyped-def]
+def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):
     """β of the words that are on: x / μ, μ = X / R."""
     x = np.zeros(len(shared))
     probabilities = np.zeros(len(on_words))
@@ -166,7 +166,7 @@ def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):  
 
 
 @kernel
-def _by_word(n_words, on_indptr, on_words, probabilities):  # type: ignore[no-untyped-def]
+def _by_word(n_words, on_indptr, on_words, probabilities):
     indptr = np.zeros(n_words + 1, np.int64)
     for e in range(len(on_words)):
         indptr[on_words[e] + 1] += 1
@@ -185,7 +185,7 @@ def _by_word(n_words, on_indptr, on_words, probabilities):  # type: ignore[no-un
 
 
 @kernel
-def _compare(shared, indptr, probabilities):  # type: ignore[no-untyped-def]
+def _compare(shared, indptr, probabilities):
     excess = np.zeros(len(probabilities))
     log_ratio = np.zeros(len(probabilities))
     for word in range(len(shared)):

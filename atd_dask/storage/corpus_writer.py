@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
+from atd_dask.kernels.blocks import BLOCK_DOCUMENTS, BLOCK_ENTRIES, BlockCutter
 from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
 from atd_dask.storage.groups import TEXT, GroupWriter
 
-# Properties of the format, whatever machine writes: a block ends with the document that fills it.
-BLOCK_ENTRIES = 2**17
-BLOCK_DOCUMENTS = 2**14
+# Properties of the format, whatever machine writes.
 CHUNK_ENTRIES = 2**17
 CHUNK_DOCUMENTS = 2**14
 CHUNK_TEXTS = 2**12
@@ -65,7 +64,7 @@ class CorpusWriter:
         self._words = _as_words(vocabulary, "vocabulary")
         self._unseen_words = _as_words(unseen_words, "unseen words")
         self._group = GroupWriter(url, FORMAT)
-        self._blocks = _BlockStarts(block_entries, block_documents)
+        self._blocks = BlockCutter(block_entries, block_documents)
         self._n_docs = 0
         self._n_tokens = 0
 
@@ -175,31 +174,6 @@ class _Csr:
 
     def finish(self, n_rows: int) -> None:
         self._group.attrs["shape"] = [n_rows, self._n_columns]
-
-
-class _BlockStarts:
-    """Cuts documents into blocks as they come."""
-
-    def __init__(self, n_entries: int, n_docs: int) -> None:
-        self._n_entries = n_entries
-        self._n_docs = n_docs
-        self._starts = [0]
-        self._entries_before = 0
-
-    def extend(self, first: int, ends: NDArray[np.int64]) -> None:
-        """Take documents from `first` on; `ends` has the entries up to and with each of them."""
-        while True:
-            full = int(np.searchsorted(ends, self._entries_before + self._n_entries)) + 1
-            size = min(first + full, self._starts[-1] + self._n_docs) - first
-            if size > len(ends):
-                return
-            self._starts.append(first + size)
-            self._entries_before = int(ends[size - 1])
-
-    def finish(self, n_docs: int) -> list[int]:
-        if self._starts[-1] != n_docs:
-            self._starts.append(n_docs)
-        return self._starts
 
 
 def _check_counts(

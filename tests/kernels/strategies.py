@@ -34,9 +34,7 @@ def make_expected(x, tokens=None):
 
 def make_switches(u):
     topics, words = np.nonzero(u)
-    return WordSwitches(
-        np.searchsorted(topics, np.arange(len(u) + 1)), words.astype(np.int32)
-    )
+    return WordSwitches(np.searchsorted(topics, np.arange(len(u) + 1)), words.astype(np.int32))
 
 
 def dense_switches(switches, n_words):

@@ -19,9 +19,7 @@ def test_maximise_reaches_the_best_proportions(seed, m, n):
     theta = np.full(m, 1 / m)
     p = np.zeros(n)
     mixtures.mix(rows, active, theta, p, m, n)
-    mixtures.maximise(
-        counts, rows, active, theta, p, np.zeros(m), np.zeros(n), m, n, counts.sum()
-    )
+    mixtures.maximise(counts, rows, active, theta, p, np.zeros(m), np.zeros(n), m, n, counts.sum())
     reached = mixtures.log_likelihood(counts, p, n)
     best = naive.document_log_likelihood(
         counts, naive.best_proportions(counts, rows, range(m), 2000), rows
@@ -57,6 +55,8 @@ def test_what_stays_below_a_limit_does(seed, n, limit):
     if slope <= 0:
         return
     below, inside = mixtures.stays_below(counts, p, direction, n, slope, limit)
-    rise = max(counts @ np.log(p + x * direction) - counts @ np.log(p) for x in np.linspace(0, 1, 999))
+    rise = max(
+        counts @ np.log(p + x * direction) - counts @ np.log(p) for x in np.linspace(0, 1, 999)
+    )
     assert not (below and rise > limit + 1e-9)
     assert 0 <= inside < 1

@@ -1,0 +1,223 @@
+"""Reaching a Dask cluster, or starting one."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from atd_dask.errors import SchedulerError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+TIMEOUT = 10.0  # seconds that a scheduler may take to answer
+
+
+@dataclass(frozen=True)
+class LocalOptions:
+    """A cluster of processes on this machine.
+
+    `auto` workers are as many as there are CPUs; `auto` threads share the CPUs out among the
+    workers.
+    """
+
+    workers: int | Literal["auto"] = "auto"
+    threads: int | Literal["auto"] = "auto"
+    memory_limit: str = "auto"
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """The PEM files with which this side proves who it is, and knows the other."""
+
+    ca: str
+    cert: str
+    key: str
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Which cluster to use: one of `local`, `address`, `scheduler_file` and `class_`."""
+
+    local: LocalOptions | None = None
+    address: str | None = None
+    scheduler_file: str | None = None
+    class_: str | None = None
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+    adapt: Mapping[str, object] | None = None
+    security: TlsFiles | None = None
+
+
+@contextmanager
+def connect(
+    cluster: ClusterOptions | None = None, scheduler: str | None = None
+) -> Iterator[Client]:
+    """A client of the scheduler at `scheduler`, or else of the cluster that `cluster` names, or of
+    the scheduler that DASK_SCHEDULER_ADDRESS names, or of a new cluster on this machine.
+
+    What was started here is closed at the end, and nothing else. A cluster that cannot be had is
+    a `SchedulerError` within seconds.
+    """
+    named = cluster or ClusterOptions()
+    security = _security(named.security)
+    if scheduler is not None:
+        address: str | None = scheduler
+    elif named.scheduler_file is not None:
+        address = _read_address(named.scheduler_file)
+    elif cluster is not None:
+        address = named.address
+    else:
+        address = os.environ.get("DASK_SCHEDULER_ADDRESS") or None
+
+    make_client = _distributed().Client
+    if address is not None:
+        _check_scheduler(address, security)
+        with _closing(make_client(address, timeout=TIMEOUT, security=security)) as client:
+            yield client
+    else:
+        with _started(named, security) as started, _closing(make_client(started)) as client:
+            yield client
+
+
+def _distributed() -> Any:
+    """Dask's package, loaded when it is needed; its functions have no types."""
+    return importlib.import_module("distributed")
+
+
+@contextmanager
+def _closing(client: Any) -> Iterator[Client]:
+    """Closes the client without the tracebacks it logs when its scheduler has gone before it."""
+    try:
+        yield client
+    finally:
+        logger = logging.getLogger("distributed.client")
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)
+        try:
+            client.close()
+        finally:
+            logger.setLevel(level)
+
+
+def _security(files: TlsFiles | None) -> Any:
+    if files is None:
+        return None
+    roles = ("client", "scheduler", "worker")
+    return _distributed().Security(
+        require_encryption=True,
+        tls_ca_file=files.ca,
+        **{f"tls_{role}_cert": files.cert for role in roles},
+        **{f"tls_{role}_key": files.key for role in roles},
+    )
+
+
+def _read_address(path: str) -> str:
+    """The address in a file that a Dask scheduler wrote."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SchedulerError(
+            f"A scheduler file must be readable, got {path}: {error.strerror}"
+        ) from None
+    except (ValueError, RecursionError):
+        content = None
+    address = content.get("address") if isinstance(content, dict) else None
+    if not isinstance(address, str):
+        raise SchedulerError(
+            f"A scheduler file must be JSON with the key address, as a Dask scheduler writes it,"
+            f" got {path}"
+        )
+    return address
+
+
+def _check_scheduler(address: str, security: Any) -> None:
+    """Makes sure that a scheduler answers: a client would wait for ever at some addresses."""
+    arguments = security.get_connection_args("client") if security is not None else None
+    question = _ask_identity(address, arguments)
+    try:
+        with ThreadPoolExecutor(1) as pool:  # this thread may be running an event loop
+            identity = pool.submit(asyncio.run, question).result()
+    except Exception as error:
+        # Dask's errors for a wrong address are of many kinds, TypeError among them.
+        reason = _explain(error)
+    else:
+        if identity.get("type") == "Scheduler":
+            return
+        reason = f"a {identity.get('type')} answered"
+    raise SchedulerError(
+        f"A Dask scheduler must answer at its address, got {address}: {reason}"
+    ) from None
+
+
+def _explain(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, (TimeoutError, asyncio.CancelledError)):
+        return f"no answer within {TIMEOUT:g} seconds"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+async def _ask_identity(address: str, connection_args: dict[str, Any] | None) -> dict[str, Any]:
+    remote = _distributed().rpc(address, timeout=TIMEOUT, connection_args=connection_args)
+    try:
+        # A little longer than the connection may take, whose own error says more.
+        answer: dict[str, Any] = await asyncio.wait_for(remote.identity(), TIMEOUT + 1)
+        return answer
+    finally:
+        await remote.close_rpc()
+
+
+@contextmanager
+def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
+    """A new cluster of the class that is named, or on this machine."""
+    if cluster.class_ is None:
+        name, make, kwargs = "on this machine", *_local(cluster.local or LocalOptions())
+    else:
+        name, make, kwargs = cluster.class_, _find_class(cluster.class_), dict(cluster.kwargs)
+    if security is not None:
+        kwargs["security"] = security
+    with ExitStack() as stack:
+        try:
+            started = make(**kwargs)
+            if not isinstance(started, _distributed().deploy.Cluster):
+                raise TypeError(f"it is a {type(started).__name__}, not a cluster")
+            stack.enter_context(started)
+            if cluster.adapt is not None:
+                started.adapt(**cluster.adapt)
+        except Exception as error:
+            # Whatever a cluster of the user's choice raises, it is the choice that must be mended.
+            raise SchedulerError(f"The Dask cluster {name} cannot be started: {error}") from error
+        yield started
+
+
+def _local(options: LocalOptions) -> tuple[Any, dict[str, Any]]:
+    from dask.system import CPU_COUNT
+
+    workers = CPU_COUNT if options.workers == "auto" else options.workers
+    threads = max(1, CPU_COUNT // workers) if options.threads == "auto" else options.threads
+    return _distributed().LocalCluster, {
+        "n_workers": workers,
+        "threads_per_worker": threads,
+        "memory_limit": options.memory_limit,
+        "processes": True,
+        "dashboard_address": "127.0.0.1:0",
+    }
+
+
+def _find_class(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # importing runs code of the user's choice
+        raise SchedulerError(
+            f"cluster.class must name a class that can be imported, got {name}: {error}"
+        ) from error

@@ -1,0 +1,169 @@
+"""Training on a cluster.
+
+The unit of work follows its cost. An iteration on a small corpus takes less time than a round trip
+to the workers: there a task is a whole restart, and restarts run side by side. A large corpus is
+cut into its blocks, a task each. Either way the same kernels see the same blocks in the same
+order, so the bytes are the same, as they are without a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
+from atd_dask.kernels.passes import (
+    LocalPasses,
+    Pass,
+    Passes,
+    anchors_in,
+    assign_pass,
+    fit_pass,
+    join_passes,
+)
+from atd_dask.kernels.seeding import seed_topics
+from atd_dask.kernels.statistics import count_words
+from atd_dask.kernels.training import (
+    Convergence,
+    OrderRange,
+    SearchState,
+    search_orders,
+    start_search,
+)
+from atd_dask.kernels.wording import SharedModel
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+# Up to here, about ten times the corpora of the paper, a restart is one task.
+SMALL_ENTRIES = 2**22
+
+
+class Keeper(Protocol):
+    """Keeps the states of searches, so that a search can go on where it was. It travels."""
+
+    def load(self, restart: int, shared: Floats) -> SearchState | None: ...
+
+    def keep(self, restart: int) -> Callable[[SearchState], None]: ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is to be trained: everything that the result depends on."""
+
+    corpus: Corpus
+    orders: OrderRange
+    convergence: Convergence
+    seed: int
+
+
+def train(
+    training: Training, restarts: int, client: Client | None = None, keeper: Keeper | None = None
+) -> list[SearchState]:
+    """The finished searches of all restarts, in their order."""
+    if client is None:
+        passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
+        return [_search(training, restart, passes, keeper) for restart in range(restarts)]
+    if training.corpus.n_entries > SMALL_ENTRIES:
+        with ClusterPasses(client, training.corpus) as spread:
+            return [_search(training, restart, spread, keeper) for restart in range(restarts)]
+    futures = [
+        client.submit(train_restart, training, restart, keeper, pure=False)
+        for restart in range(restarts)
+    ]
+    try:
+        searches: list[SearchState] = client.gather(futures)
+    finally:
+        client.cancel(futures)
+    return searches
+
+
+def train_restart(training: Training, restart: int, keeper: Keeper | None) -> SearchState:
+    """One restart as a whole, on the worker that runs it."""
+    passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
+    return _search(training, restart, passes, keeper)
+
+
+def _read_blocks(corpus: Corpus) -> list[Block]:
+    return [corpus.block(index) for index in range(len(corpus.block_starts) - 1)]
+
+
+def _search(training: Training, restart: int, passes: Passes, keeper: Keeper | None) -> SearchState:
+    shared = SharedModel.from_counts(passes.count_words())
+    state = keeper.load(restart, shared.probabilities) if keeper else None
+    if state is None:
+        seeds = seed_topics(
+            training.corpus.lengths(),
+            lambda document: training.corpus.rows(document, document + 1),
+            training.corpus.n_words,
+            training.orders.max,
+            training.seed,
+            restart,
+        )
+        state = start_search(shared, seeds)
+    keep = keeper.keep(restart) if keeper else lambda state: None
+    return search_orders(passes, shared, state, training.orders, training.convergence, keep)
+
+
+class ClusterPasses:
+    """Passes with a task for each block.
+
+    The blocks and the model are held as results of tasks, which Dask makes again when the worker
+    that had them is gone. What cannot be made again, the state of the training, is at the client.
+    """
+
+    def __init__(self, client: Client, corpus: Corpus) -> None:
+        self._client = client
+        self._corpus = corpus
+        self.n_words = corpus.n_words
+
+    def __enter__(self) -> Self:
+        n_blocks = len(self._corpus.block_starts) - 1
+        self._blocks: list[Future[Block]] = self._client.map(
+            read_block, [self._corpus] * n_blocks, range(n_blocks), pure=False
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.cancel(self._blocks)
+
+    def count_words(self) -> Ints:
+        totals: Ints = sum(self._run(count_words, [(self.n_words,)] * len(self._blocks)))
+        return totals
+
+    def assign(self, table: WordTable) -> Pass:
+        held = self._client.submit(hold_table, table, pure=False)
+        parts = self._run(assign_pass, [(held,)] * len(self._blocks))
+        return join_passes(parts, self._corpus.block_starts, self.n_words)
+
+    def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
+        held = self._client.submit(hold_table, table, pure=False)
+        bounds = self._corpus.block_starts.tolist()
+        arguments = [
+            (held, start.part(first, last), slope, anchors_in(anchors, first, last))
+            for first, last in pairwise(bounds)
+        ]
+        return join_passes(self._run(fit_pass, arguments), self._corpus.block_starts, self.n_words)
+
+    def _run(self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        futures = [
+            self._client.submit(step, block, *rest, pure=False)
+            for block, rest in zip(self._blocks, arguments, strict=True)
+        ]
+        try:
+            results: list[Any] = self._client.gather(futures)
+        finally:
+            self._client.cancel(futures)
+        return results
+
+
+def read_block(corpus: Corpus, index: int) -> Block:
+    return corpus.block(index)
+
+
+def hold_table(table: WordTable) -> WordTable:
+    """The model as the result of a task."""
+    return table

@@ -1,0 +1,117 @@
+"""Cutting a corpus into blocks of documents.
+
+Blocks belong to the corpus, never to the cluster: every sum over documents is taken in their order,
+so that a result does not depend on who computes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.model import Block, Ints
+
+# A block ends with the document that fills it.
+BLOCK_ENTRIES = 2**17
+BLOCK_DOCUMENTS = 2**14
+
+
+class BlockCutter:
+    """Cuts documents into blocks as they come."""
+
+    def __init__(self, n_entries: int = BLOCK_ENTRIES, n_docs: int = BLOCK_DOCUMENTS) -> None:
+        self._n_entries = n_entries
+        self._n_docs = n_docs
+        self._starts = [0]
+        self._entries_before = 0
+
+    def extend(self, first: int, ends: NDArray[np.int64]) -> None:
+        """Take documents from `first` on; `ends` has the entries up to and with each of them."""
+        while True:
+            full = int(np.searchsorted(ends, self._entries_before + self._n_entries)) + 1
+            size = min(first + full, self._starts[-1] + self._n_docs) - first
+            if size > len(ends):
+                return
+            self._starts.append(first + size)
+            self._entries_before = int(ends[size - 1])
+
+    def finish(self, n_docs: int) -> list[int]:
+        """The first document of every block, and the number of documents."""
+        if self._starts[-1] != n_docs:
+            self._starts.append(n_docs)
+        return self._starts
+
+
+class Corpus(Protocol):
+    """A corpus in blocks, wherever it lies. It travels between processes."""
+
+    @property
+    def n_docs(self) -> int: ...
+
+    @property
+    def n_words(self) -> int: ...
+
+    @property
+    def n_entries(self) -> int: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def block_starts(self) -> Ints: ...
+
+    def block(self, index: int) -> Block: ...
+
+    def rows(self, start: int, stop: int) -> Block: ...
+
+    def lengths(self) -> Ints: ...
+
+
+@dataclass(frozen=True)
+class MemoryCorpus:
+    """A corpus in memory, in the blocks that a store of it would have."""
+
+    whole: Block
+    n_words: int
+
+    @property
+    def n_docs(self) -> int:
+        return len(self.whole)
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.whole.terms)
+
+    @cached_property
+    def digest(self) -> str:
+        content = hashlib.sha256(str(self.n_words).encode())
+        for array in self.whole.arrays:
+            content.update(np.ascontiguousarray(array).data)
+        return content.hexdigest()
+
+    @cached_property
+    def block_starts(self) -> Ints:
+        cutter = BlockCutter()
+        cutter.extend(0, self.whole.indptr[1:])
+        return np.array(cutter.finish(self.n_docs))
+
+    def block(self, index: int) -> Block:
+        return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+
+    def rows(self, start: int, stop: int) -> Block:
+        first, last = self.whole.indptr[start], self.whole.indptr[stop]
+        return Block(
+            self.whole.indptr[start : stop + 1] - first,
+            self.whole.terms[first:last],
+            self.whole.counts[first:last],
+            start,
+        )
+
+    def lengths(self) -> Ints:
+        sums = np.concatenate(([0], np.cumsum(self.whole.counts, dtype=np.int64)))
+        return sums[self.whole.indptr[1:]] - sums[self.whole.indptr[:-1]]
