@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,8 @@ class Shard(Protocol):
 class CountBatch:
     """Consecutive documents as rows of a CSR matrix.
 
-    Within a row the terms ascend and no count is zero.
+    Within a row every term stands once, in ascending order unless said otherwise, and no count is
+    zero.
     """
 
     ids: Sequence[str]
@@ -49,10 +50,6 @@ class CountBatch:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def rows(self) -> NDArray[np.int64]:
-        """The row of every entry."""
-        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     def take_documents(self, keep: NDArray[np.bool_]) -> CountBatch:
         """The documents where `keep` (documents) is true, in their order."""
@@ -65,21 +62,27 @@ class CountBatch:
             counts=self.counts[entries],
         )
 
-    def renumber(self, numbers: NDArray[np.int32]) -> CountBatch:
-        """All documents with every term t renamed to numbers[t]; entries with a negative number
-        are left out."""
+    def rename(self, numbers: NDArray[np.int32]) -> CountBatch:
+        """All documents with every term t named numbers[t]; entries with a negative number are
+        left out. The terms of a document come in any order: see `sort`."""
         terms = numbers[self.terms]
         keep = terms >= 0
-        rows, terms, counts = self.rows()[keep], terms[keep], self.counts[keep]
-        order = np.lexsort((terms, rows))
-        return CountBatch(
-            ids=self.ids,
-            labels=self.labels,
-            indptr=_offsets(np.bincount(rows, minlength=len(self))),
-            terms=terms[order],
-            counts=counts[order],
-        )
+        if keep.all():
+            return replace(self, terms=terms)
+        indptr = _offsets(keep)[self.indptr]
+        return replace(self, indptr=indptr, terms=terms[keep], counts=self.counts[keep])
+
+    def sort(self, n_terms: int) -> CountBatch:
+        """All documents with their terms in order."""
+        from scipy.sparse import csr_array
+
+        # There and back: two bucket sorts, in time proportional to the entries.
+        matrix = csr_array(
+            (self.counts, self.terms, self.indptr), shape=(len(self), n_terms)
+        ).tocsc()
+        matrix = matrix.tocsr()
+        return replace(self, terms=matrix.indices.astype(np.int32), counts=matrix.data)
 
 
-def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

@@ -7,10 +7,12 @@ import importlib
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+import signal
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -142,10 +144,8 @@ def _read_address(path: str) -> str:
 def _check_scheduler(address: str, security: Any) -> None:
     """Makes sure that a scheduler answers: a client would wait for ever at some addresses."""
     arguments = security.get_connection_args("client") if security is not None else None
-    question = _ask_identity(address, arguments)
     try:
-        with ThreadPoolExecutor(1) as pool:  # this thread may be running an event loop
-            identity = pool.submit(asyncio.run, question).result()
+        identity = _wait_for(_ask_identity(address, arguments))
     except Exception as error:
         # Dask's errors for a wrong address are of many kinds, TypeError among them.
         reason = _explain(error)
@@ -156,6 +156,15 @@ def _check_scheduler(address: str, security: Any) -> None:
     raise SchedulerError(
         f"A Dask scheduler must answer at its address, got {address}: {reason}"
     ) from None
+
+
+def _wait_for(question: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(question)
+    with ThreadPoolExecutor(1) as pool:  # a notebook has a loop of its own in this thread
+        return pool.submit(asyncio.run, question).result()
 
 
 def _explain(error: BaseException) -> str:
@@ -187,7 +196,8 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
         kwargs["security"] = security
     with ExitStack() as stack:
         try:
-            started = make(**kwargs)
+            with _deaf_children():
+                started = make(**kwargs)
             if not isinstance(started, _distributed().deploy.Cluster):
                 raise TypeError(f"it is a {type(started).__name__}, not a cluster")
             stack.enter_context(started)
@@ -197,6 +207,25 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
             # Whatever a cluster of the user's choice raises, it is the choice that must be mended.
             raise SchedulerError(f"The Dask cluster {name} cannot be started: {error}") from error
         yield started
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Keeps Ctrl-C from the processes that are started here, and from those that they restart.
+
+    A terminal sends it to all of them. This process alone is to stop, and to stop the others in
+    good order. Processes and threads inherit which signals are blocked.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # It unblocks the signal where it starts, so it must be running before.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _local(options: LocalOptions) -> tuple[Any, dict[str, Any]]:

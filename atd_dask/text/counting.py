@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import tempfile
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import compress
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from numpy.typing import NDArray
 from atd_dask.documents import CountBatch, Shard, Skipped
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
+
+# Runs of letters that a process remembers, some 200 bytes each.
+MAX_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +32,49 @@ class WordCounts:
 
 
 class _Numbers(dict[str, int]):
-    """Numbers the words of a shard as they are met; a raw word that is dropped gets -1.
+    """The number of each run of letters that a process has met: that of its word, or -1 for a run
+    that is dropped. So a token costs one look-up, and dropping and stemming happen once."""
 
-    A token costs one look-up: dropping, stemming and numbering happen once for each raw word.
-    """
+    def __init__(self, options: TextOptions) -> None:
+        self.tokeniser = Tokeniser(options)
+        self.words: list[str] = []
+        self._number_of_word: dict[str, int] = {}
+        self._lock = Lock()
 
-    def __init__(self, tokeniser: Tokeniser) -> None:
-        self.stems: dict[str, int] = {}
-        self._normalise = tokeniser.normalise
-
-    def __missing__(self, raw: str) -> int:
-        stem = self._normalise(raw)
-        number = -1 if stem is None else self.stems.setdefault(stem, len(self.stems))
-        self[raw] = number
+    def __missing__(self, run: str) -> int:
+        word = self.tokeniser.normalise(run)
+        with self._lock:
+            if word is None:
+                number = -1
+            else:
+                number = self._number_of_word.setdefault(word, len(self.words))
+                if number == len(self.words):
+                    self.words.append(word)
+            self[run] = number
         return number
+
+
+@cache
+def _kept_numbers(options: TextOptions) -> list[_Numbers]:
+    return [_Numbers(options)]
+
+
+def _find_numbers(options: TextOptions) -> _Numbers:
+    """The numbers that this process keeps from shard to shard; begun anew when they are many."""
+    kept = _kept_numbers(options)
+    if len(kept[0]) > MAX_RUNS:
+        kept[0] = _Numbers(options)
+    return kept[0]
 
 
 def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
     """Reads a shard and counts the words of its documents; the limits of `options` on a
     document's number of distinct words are applied here."""
-    tokeniser = Tokeniser(options)
-    numbers = _Numbers(tokeniser)
-    tokens = array("i")
-    ends = array("q", [0])
+    numbers = _find_numbers(options)
+    split = numbers.tokeniser.split
+    number_of = numbers.__getitem__
+    tokens: list[int] = []
+    ends = [0]
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
@@ -57,11 +82,13 @@ def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
         if isinstance(item, Skipped):
             skipped.append(item)
             continue
-        tokens.extend(map(numbers.__getitem__, tokeniser.split(item.text)))
+        tokens.extend(map(number_of, split(item.text)))
         ends.append(len(tokens))
         ids.append(item.id)
         labels.append(item.labels)
-    batch = _count_tokens(ids, labels, np.asarray(tokens), np.asarray(ends), len(numbers.stems))
+    batch = _count_tokens(
+        ids, labels, np.array(tokens, np.int32), np.array(ends), len(numbers.words)
+    )
     distinct = np.diff(batch.indptr)
     keep = np.ones(len(batch), dtype=np.bool_)
     for too, reason in (
@@ -76,7 +103,11 @@ def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
         keep &= ~too
     if not keep.all():
         batch = batch.take_documents(keep)
-    return WordCounts(list(numbers.stems), batch, skipped)
+    used = np.flatnonzero(np.bincount(batch.terms, minlength=len(numbers.words)))
+    mine = np.zeros(len(numbers.words), dtype=np.int32)
+    mine[used] = np.arange(len(used))
+    words = [numbers.words[number] for number in used]
+    return WordCounts(words, dataclasses.replace(batch, terms=mine[batch.terms]), skipped)
 
 
 def _count_tokens(
@@ -115,10 +146,11 @@ class Lexicon:
 
     def number(self, words: Sequence[str]) -> NDArray[np.int32]:
         """The numbers of `words`; a new word gets the next one."""
-        numbers = self._numbers
-        return np.fromiter(
-            (numbers.setdefault(word, len(numbers)) for word in words), np.int32, len(words)
-        )
+        found = list(map(self._numbers.get, words))
+        if None in found:
+            for place, word in enumerate(words):
+                found[place] = self._numbers.setdefault(word, len(self._numbers))
+        return np.array(found, dtype=np.int32)
 
 
 @dataclass
@@ -139,7 +171,7 @@ class Gathering:
         self._seen: set[str] = set()
 
     def add(self, counts: WordCounts) -> None:
-        batch = counts.batch.renumber(self.lexicon.number(counts.words))
+        batch = counts.batch.rename(self.lexicon.number(counts.words))
         fresh = np.fromiter(map(self._is_new, batch.ids), np.bool_, len(batch))
         repeated = [
             Skipped("its id stands earlier in the corpus", f"document {id!r}")
@@ -201,4 +233,7 @@ class Encoding:
 
     def encode(self, batch: CountBatch) -> tuple[CountBatch, CountBatch]:
         """The counts of known words, and the counts of words outside the vocabulary."""
-        return batch.renumber(self.to_vocabulary), batch.renumber(self.to_unseen)
+        return (
+            batch.rename(self.to_vocabulary).sort(len(self.vocabulary)),
+            batch.rename(self.to_unseen).sort(len(self.unseen_words)),
+        )

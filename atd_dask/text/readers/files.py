@@ -6,9 +6,10 @@ Paths are local or any URL that fsspec knows.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -91,6 +92,26 @@ def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
     for entry in entries:
         if entry["type"] == "directory" and not entry.get("islink"):
             yield from _walk(fs, root, entry["name"])
+
+
+def digest_files(path: str, advance: Callable[[int], None]) -> str:
+    """A SHA-256 of the names and bytes of all files that `path` stands for; `advance` is told how
+    many bytes were read."""
+    fs, root = open_filesystem(path)
+    with reachable(path):
+        is_folder = fs.isdir(root)
+    files = [file for file, _ in walk_files(path)] if is_folder else find_files(path, ())
+    content = hashlib.sha256()
+    for file in files:
+        size = 0
+        content.update(file.name.encode() + b"\0")
+        with readable(file.url), fsspec.open(file.url, "rb") as stream:
+            for block in read_blocks(stream):
+                content.update(block)
+                size += len(block)
+        content.update(size.to_bytes(8, "little"))
+        advance(size)
+    return content.hexdigest()
 
 
 @contextmanager

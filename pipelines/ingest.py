@@ -1,0 +1,254 @@
+"""Raw documents become three corpus stores: train, validation and test, over one vocabulary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atd_dask.distribution.counting import count_shards
+from atd_dask.documents import CountBatch
+from atd_dask.errors import AtdError, InputError
+from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.kernels.streams import open_stream
+from atd_dask.storage.corpus import FORMAT, CorpusStore
+from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.files import join
+from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.text import datasets, readers, synthetic
+from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts, document_frequencies
+from atd_dask.text.options import Source
+from atd_dask.text.readers.counted import CountedCorpus
+from atd_dask.text.readers.files import digest_files
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.interface.progress import Progress
+
+PARTS = ("train", "validation", "test")
+
+
+def corpus_path(config: RunConfig, part: str) -> str:
+    """Where the store of a part is."""
+    return join(config.output, "corpus", f"{part}.zarr")
+
+
+def ingest(
+    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
+) -> dict[str, Any]:
+    """Reads, counts and stores the corpus of `config`; gives a summary of each part.
+
+    Stores that were made from the same documents in the same way are left as they are.
+    """
+    with progress.task("look at the documents", unit="bytes") as task:
+        key = stage_key(
+            FORMAT, config.seed, as_dict(config.corpus), _digest_inputs(config, task.advance)
+        )
+    done = None if fresh else finished_stage(config.output, "ingest", key)
+    if done is not None and all(_is_there(part) for part in done.values()):
+        progress.say("the corpus stores are up to date")
+        return done
+    summary = _ingest(config, client, progress)
+    finish_stage(config.output, "ingest", key, summary)
+    return summary
+
+
+def _digest_inputs(config: RunConfig, advance: Callable[[int], None]) -> list[str]:
+    """The content of every file that the corpus is made from."""
+    sources = [getattr(config.corpus, part) for part in PARTS]
+    paths = [
+        path
+        for source in sources
+        if source is not None
+        for path in (source.path, source.labels, source.vocabulary)
+    ]
+    if config.corpus.dataset in datasets.NAMES:
+        paths.append(datasets.locate(config.corpus.dataset, config.corpus.path).path)
+    return [digest_files(path, advance) for path in paths if path is not None]
+
+
+def _is_there(part: dict[str, Any]) -> bool:
+    try:
+        return bool(CorpusStore.open(part["path"]).digest == part["digest"])
+    except AtdError:
+        return False
+
+
+def _ingest(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any]:
+    lexicon = Lexicon()
+    with ExitStack() as scratch:
+
+        def gather(name: str, pieces: Iterator[WordCounts]) -> Gathering:
+            gathering = scratch.enter_context(closing(Gathering(lexicon)))
+            with progress.task(f"read {name}", unit="documents") as task:
+                for piece in pieces:
+                    gathering.add(piece)
+                    task.advance(len(piece.batch))
+            return gathering
+
+        if config.corpus.dataset in datasets.NAMES:
+            parts, vocabulary = _split_dataset(config, client, gather), None
+        else:
+            parts, vocabulary = _gather_parts(config, client, gather)
+        if vocabulary is None:
+            vocabulary = _choose_vocabulary(config, lexicon, parts["train"])
+        summary = {
+            part: _store(config, part, parts[part], lexicon, vocabulary, progress) for part in PARTS
+        }
+    told: list[Gathering] = []
+    for part in PARTS:
+        gathering = parts[part].gathering
+        # Parts of one source share what was skipped of it: it is told once.
+        tell = not any(gathering is other for other in told)
+        told.append(gathering)
+        summary[part]["skipped"] = {
+            reason: {"documents": number, "first": gathering.examples[reason]}
+            for reason, number in gathering.skipped.items()
+            if tell
+        }
+    return summary
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The documents of one part: those of a gathering, or some of them."""
+
+    gathering: Gathering
+    chosen: Sequence[bool] | None = None
+
+    def batches(self) -> Iterator[CountBatch]:
+        if self.chosen is None:
+            yield from self.gathering.batches()
+            return
+        first = 0
+        for batch in self.gathering.batches():
+            keep = np.asarray(self.chosen[first : first + len(batch)], dtype=np.bool_)
+            first += len(batch)
+            yield batch.take_documents(keep)
+
+
+Gather = Callable[[str, Iterator[WordCounts]], Gathering]
+
+
+def _split_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, _Part]:
+    """A named collection, divided as the paper does."""
+    name = config.corpus.dataset
+    source = datasets.locate(name, config.corpus.path)
+    pieces = count_shards(client, readers.shards(source, config.corpus.text), config.corpus.text)
+    gathering = gather(name, pieces)
+    ids, labels = [], []
+    for batch in gathering.batches():
+        ids += batch.ids
+        labels += batch.labels
+    assigned = datasets.assign_parts(name, ids, labels, config.corpus.anomalous, config.seed)
+    return {part: _Part(gathering, [a == part for a in assigned]) for part in PARTS}
+
+
+def _gather_parts(
+    config: RunConfig, client: Client, gather: Gather
+) -> tuple[dict[str, _Part], Sequence[str] | None]:
+    """A source for each part. Without one for validation, a share of train is set aside."""
+    parts: dict[str, _Part] = {}
+    vocabulary: Sequence[str] | None = None
+    for part in PARTS:
+        counted = _open_counted(config, part)
+        if counted is not None:
+            parts[part] = _Part(gather(part, _counted_pieces(counted)))
+            if part == "train":
+                vocabulary = counted.vocabulary or _numbers(parts[part])
+            continue
+        source: Source | None = getattr(config.corpus, part)
+        if source is None:
+            continue
+        shards = readers.shards(source, config.corpus.text)
+        parts[part] = _Part(gather(part, count_shards(client, shards, config.corpus.text)))
+    if "validation" not in parts:
+        gathering = parts["train"].gathering
+        n_aside = round(config.corpus.validation_share * gathering.n_docs)
+        aside = np.zeros(gathering.n_docs, dtype=np.bool_)
+        order = open_stream(config.seed, "validation").permutation(gathering.n_docs)
+        aside[order[:n_aside]] = True
+        parts["train"] = _Part(gathering, ~aside)
+        parts["validation"] = _Part(gathering, aside)
+    return parts, vocabulary
+
+
+def _open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
+    """The part as a corpus that is counted already, or None if it is text or absent."""
+    source: Source | None = getattr(config.corpus, part)
+    if config.corpus.dataset == "synthetic" or (source and source.format == "synthetic"):
+        return synthetic.generate(config.seed, part)
+    if source is None or source.format in readers.TEXT_FORMATS:
+        return None
+    if source.format == "zarr":
+        store = CorpusStore.open(source.path or "")
+        return CountedCorpus(store.vocabulary, store.batches)
+    return readers.counts(source)
+
+
+def _counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
+    for batch in corpus.batches():
+        words = corpus.vocabulary
+        if words is None:
+            words = tuple(map(str, range(int(batch.terms.max(initial=-1)) + 1)))
+        yield WordCounts(words, batch)
+
+
+def _numbers(train: _Part) -> Sequence[str]:
+    """The vocabulary of a corpus whose words are numbers: all up to the largest."""
+    largest = max(map(int, train.gathering.lexicon.words()), default=-1)
+    return tuple(map(str, range(largest + 1)))
+
+
+def _choose_vocabulary(config: RunConfig, lexicon: Lexicon, train: _Part) -> Sequence[str]:
+    """The words of enough training documents, in alphabetical order."""
+    least = config.corpus.text.min_document_frequency
+    frequencies = document_frequencies(train.batches(), len(lexicon))
+    words = lexicon.words()
+    vocabulary = sorted(words[n] for n in np.flatnonzero(frequencies >= max(least, 1)))
+    if not vocabulary:
+        raise InputError(
+            "the training documents must have a word that is kept, got none: look at "
+            f"corpus.train and corpus.text (min_document_frequency is {least})"
+        )
+    return vocabulary
+
+
+def _store(
+    config: RunConfig,
+    part: str,
+    documents: _Part,
+    lexicon: Lexicon,
+    vocabulary: Sequence[str],
+    progress: Progress,
+) -> dict[str, Any]:
+    occurring = document_frequencies(documents.batches(), len(lexicon)) > 0
+    encoding = Encoding.choose(lexicon, vocabulary, occurring)
+    path = corpus_path(config, part)
+    attributes = {
+        "part": part,
+        "dataset": config.corpus.dataset,
+        "text": dataclasses.asdict(config.corpus.text),
+        "skipped": documents.gathering.skipped,
+    }
+    with (
+        CorpusWriter(path, vocabulary, encoding.unseen_words, attributes) as writer,
+        progress.task(f"store {part}", unit="documents") as task,
+    ):
+        for batch in documents.batches():
+            writer.append(*encoding.encode(batch))
+            task.advance(len(batch))
+    store = CorpusStore.open(path)
+    return {
+        "path": path,
+        "digest": store.digest,
+        "documents": store.n_docs,
+        "tokens": store.n_tokens,
+        "terms": store.n_words,
+        "unseen_terms": len(encoding.unseen_words),
+    }
