@@ -26,10 +26,8 @@ def count_shards(
     """
     under_way: deque[Future[WordCounts]] = deque()
     try:
-        for number, shard in enumerate(shards):
-            under_way.append(
-                client.submit(count_shard, shard, options, key=f"count-shard-{number}", pure=False)
-            )
+        for shard in shards:
+            under_way.append(client.submit(count_shard, shard, options, pure=False))
             if len(under_way) >= _places(client):
                 yield _take(under_way)
         while under_way:

@@ -7,7 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 from atd_dask.distribution import training as driver
 from atd_dask.distribution.training import Training, train
@@ -15,6 +14,7 @@ from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.searches import SearchKeeper
+from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 
 ORDERS = OrderRange(max=6, min=3)
@@ -65,23 +65,13 @@ def test_every_cluster_gives_the_same_bytes(
     training, expected, workers, processes, whole, monkeypatch
 ):
     monkeypatch.setattr(driver, "SMALL_ENTRIES", 2**22 if whole else 0)
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_client(workers, processes=processes) as client:
         assert digest(train(training, 2, client)) == expected
 
 
 def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):
     monkeypatch.setattr(driver, "SMALL_ENTRIES", 0)
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_client(2, processes=True) as client:
         pids = client.run(os.getpid)
         killed = []
 
@@ -103,7 +93,7 @@ def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):
         assert len(killed) == 2
 
 
-class Interrupted(Exception):
+class InterruptedSearchError(Exception):
     pass
 
 
@@ -120,11 +110,11 @@ def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path, training, e
                 inner(state)
                 states.append(state)
                 if len(states) == moment:
-                    raise Interrupted
+                    raise InterruptedSearchError
 
             return keep
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(InterruptedSearchError):
         train(training, 2, keeper=Interrupting(keeper.checkpoints, seconds_between=0))
     assert keeper.load(0, training_shared(training)) is not None
     assert digest(train(training, 2, keeper=keeper)) == expected

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from atd_dask.pipelines.ingest import corpus_path, ingest
+
+from atd_dask.errors import InputError
+from atd_dask.interface.config import load
+from atd_dask.interface.progress import make_progress
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.verification import verify
+from atd_dask.text.readers.ldac import write_ldac
+from tests.clusters import local_client
+from tests.shared import shared
+
+PARTS = ("train", "validation", "test")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_client() as made:
+        yield made
+
+
+def make(tmp_path, client, text, *overrides, fresh=False):
+    conf = tmp_path / "conf.yaml"
+    conf.write_text(text)
+    config = load(conf, [f"output={tmp_path / 'out'}", *overrides])
+    summary = ingest(config, client, make_progress(quiet=True), fresh)
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    return summary, stores
+
+
+def write_jsonl(path, documents):
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+
+
+JSONL = """
+corpus:
+  train: {format: jsonl, path: train.jsonl}
+  validation: {format: jsonl, path: validation.jsonl}
+  test: {format: jsonl, path: test.jsonl}
+  text: {stemmer: none, min_document_frequency: 2}
+"""
+
+
+@pytest.fixture
+def documents(tmp_path):
+    write_jsonl(
+        tmp_path / "train.jsonl",
+        [
+            {"id": "a", "text": "Coffee coffee beans", "labels": ["coffee"]},
+            {"id": "b", "text": "coffee, beans; tea"},
+            {"id": "a", "text": "again"},
+            {"id": "c", "text": "12 34"},
+        ],
+    )
+    write_jsonl(tmp_path / "validation.jsonl", [{"text": "coffee rare"}])
+    write_jsonl(
+        tmp_path / "test.jsonl",
+        [{"id": "x", "text": "ships ships beans"}, {"id": "y", "text": "nothing known"}],
+    )
+
+
+def test_text_becomes_three_stores_over_the_words_of_train(tmp_path, client, documents):
+    summary, stores = make(tmp_path, client, JSONL)
+    assert [store.vocabulary for store in stores.values()] == [("beans", "coffee")] * 3
+    assert stores["train"].ids() == ["a", "b"]
+    assert stores["train"].labels() == [("coffee",), ()]
+    np.testing.assert_array_equal(stores["train"].matrix().toarray(), [[1, 2], [1, 1]])
+    assert stores["train"].unseen_words == ("tea",)
+    assert stores["validation"].ids() == ["validation.jsonl:1"]
+    np.testing.assert_array_equal(stores["test"].matrix().toarray(), [[1, 0], [0, 0]])
+    assert stores["test"].unseen_words == ("known", "nothing", "ships")
+    np.testing.assert_array_equal(stores["test"].unseen().toarray(), [[0, 0, 2], [1, 1, 0]])
+    assert summary["train"]["skipped"] == {
+        "no word is left of its text": {"documents": 1, "first": "document 'c'"},
+        "its id stands earlier in the corpus": {"documents": 1, "first": "document 'a'"},
+    }
+    assert all(verify(store.url) == [] for store in stores.values())
+
+
+def test_stores_of_the_same_documents_are_left_as_they_are(tmp_path, client, documents):
+    first, _ = make(tmp_path, client, JSONL)
+    inode = (tmp_path / "out/corpus/train.zarr").stat().st_ino
+    again, _ = make(tmp_path, client, JSONL)
+    assert again == first
+    assert (tmp_path / "out/corpus/train.zarr").stat().st_ino == inode
+    make(tmp_path, client, JSONL, fresh=True)
+    inode_fresh = (tmp_path / "out/corpus/train.zarr").stat().st_ino
+    assert inode_fresh != inode
+    write_jsonl(tmp_path / "test.jsonl", [{"id": "x", "text": "beans"}])
+    _, changed = make(tmp_path, client, JSONL)
+    assert changed["test"].ids() == ["x"]
+    _, other = make(tmp_path, client, JSONL, "corpus.text.min_document_frequency=1")
+    assert "tea" in other["train"].vocabulary
+
+
+def test_a_damaged_store_is_made_again(tmp_path, client, documents):
+    make(tmp_path, client, JSONL)
+    (tmp_path / "out/corpus/test.zarr/manifest.json").write_bytes(b"{")
+    _, stores = make(tmp_path, client, JSONL)
+    assert verify(stores["test"].url) == []
+
+
+def test_a_share_of_train_is_set_aside_for_validation(tmp_path, client):
+    write_jsonl(
+        tmp_path / "train.jsonl", [{"id": str(n), "text": f"word common {n}"} for n in range(40)]
+    )
+    write_jsonl(tmp_path / "test.jsonl", [{"text": "common"}])
+    text = """
+corpus:
+  train: {format: jsonl, path: train.jsonl}
+  test: {format: jsonl, path: test.jsonl}
+  validation_share: 0.25
+"""
+    _, stores = make(tmp_path, client, text)
+    train, aside = set(stores["train"].ids()), set(stores["validation"].ids())
+    assert len(aside) == 10
+    assert not train & aside
+    assert train | aside == {str(n) for n in range(40)}
+    _, again = make(tmp_path, client, text, fresh=True)
+    assert again["validation"].ids() == stores["validation"].ids()
+    _, other = make(tmp_path, client, text, "seed=2")
+    assert set(other["validation"].ids()) != aside
+
+
+def test_formats_may_be_mixed(tmp_path, client, documents):
+    (tmp_path / "words.txt").write_text("tea\ncoffee\nunused\n")
+    (tmp_path / "train.ldac").write_text("2 0:1 1:2\n1 1:1\n")
+    text = """
+corpus:
+  train: {format: ldac, path: train.ldac, vocabulary: words.txt}
+  validation: {format: ldac, path: train.ldac}
+  test: {format: jsonl, path: test.jsonl}
+  text: {stemmer: none}
+"""
+    _, stores = make(tmp_path, client, text)
+    assert stores["test"].vocabulary == ("tea", "coffee", "unused")
+    assert stores["validation"].unseen_words == ("0", "1")
+    assert stores["test"].n_tokens == 0
+
+
+def test_a_store_is_a_source(tmp_path, client, documents):
+    _, stores = make(tmp_path, client, JSONL)
+    (tmp_path / "second").mkdir()
+    text = f"""
+corpus:
+  train: {{format: zarr, path: {stores["train"].url}}}
+  validation: {{format: zarr, path: {stores["validation"].url}}}
+  test: {{format: zarr, path: {stores["test"].url}}}
+"""
+    _, copies = make(tmp_path / "second", client, text)
+    for part in PARTS:
+        assert (copies[part].matrix() != stores[part].matrix()).nnz == 0
+        assert copies[part].ids() == stores[part].ids()
+        assert copies[part].vocabulary == stores[part].vocabulary
+
+
+def test_no_word_at_all_is_one_sentence(tmp_path, client):
+    write_jsonl(tmp_path / "train.jsonl", [{"text": "1 2 3"}])
+    write_jsonl(tmp_path / "test.jsonl", [{"text": "word"}])
+    text = """
+corpus:
+  train: {format: jsonl, path: train.jsonl}
+  test: {format: jsonl, path: test.jsonl}
+"""
+    with pytest.raises(InputError, match="training documents must have a word that is kept"):
+        make(tmp_path, client, text)
+
+
+def test_what_is_wrong_in_a_worker_reaches_the_user(tmp_path, client):
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a word"}\n' * 9)[:-4])
+    write_jsonl(tmp_path / "test.jsonl", [{"text": "word"}])
+    text = """
+corpus:
+  train: {format: jsonl, path: train.jsonl.gz}
+  test: {format: jsonl, path: test.jsonl}
+"""
+    with pytest.raises(InputError, match="must be a whole gzip file"):
+        make(tmp_path, client, text)
+
+
+def test_every_number_of_workers_gives_the_same_stores(tmp_path, documents):
+    digests = []
+    for workers in (1, 3):
+        with local_client(workers, threads=2) as made:
+            _, stores = make(tmp_path, made, JSONL, fresh=True)
+            digests.append([store.digest for store in stores.values()])
+    assert digests[0] == digests[1]
+
+
+def test_lda_c_comes_back_as_it_was(tmp_path, client):
+    folder = shared("corpora/newsgroups")
+    lines = "".join(
+        f"  {part}: {{format: ldac, path: {folder}/{part}.ldac.gz, labels: {folder}/{part}.labels,"
+        f" vocabulary: {folder}/vocabulary.txt}}\n"
+        for part in PARTS
+    )
+    _, stores = make(tmp_path, client, f"corpus:\n{lines}")
+    for part, store in stores.items():
+        back = tmp_path / f"{part}.ldac"
+        write_ldac(str(back), store.batches())
+        with gzip.open(folder / f"{part}.ldac.gz", "rt") as original, back.open() as copy:
+            for line, other in zip(original, copy, strict=True):
+                assert line.split()[0] == other.split()[0]
+                assert Counter(line.split()[1:]) == Counter(other.split()[1:])
+        labels = (folder / f"{part}.labels").read_text().splitlines()
+        assert [" ".join(some) for some in store.labels()] == [" ".join(x.split()) for x in labels]
+        words = (folder / "vocabulary.txt").read_text().split()
+        assert list(store.vocabulary) == words

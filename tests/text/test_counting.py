@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atd_dask.documents import Document, Skipped
+from atd_dask.text import counting
+from atd_dask.text.counting import (
+    Encoding,
+    Gathering,
+    Lexicon,
+    WordCounts,
+    count_shard,
+    document_frequencies,
+)
+from atd_dask.text.options import TextOptions
+
+PLAIN = TextOptions(min_letters=1, stop_words="none", stemmer="none", letters="ascii")
+
+
+@dataclass(frozen=True)
+class Texts:
+    items: tuple[Document | Skipped, ...]
+
+    def read(self):
+        return iter(self.items)
+
+
+def shard(*texts):
+    return Texts(tuple(Document(str(n), text, (f"l{n}",)) for n, text in enumerate(texts)))
+
+
+def as_counters(counts: WordCounts):
+    batch = counts.batch
+    return {
+        id: Counter(
+            {
+                counts.words[batch.terms[k]]: int(batch.counts[k])
+                for k in range(batch.indptr[row], batch.indptr[row + 1])
+            }
+        )
+        for row, id in enumerate(batch.ids)
+    }
+
+
+@given(st.lists(st.text(alphabet="abc X.\n", max_size=40), max_size=6))
+def test_counts_are_those_of_a_loop(texts):
+    expected = {str(n): Counter(re.findall("[a-z]+", text.lower())) for n, text in enumerate(texts)}
+    counts = count_shard(shard(*texts), PLAIN)
+    assert as_counters(counts) == {id: words for id, words in expected.items() if words}
+    empty = [id for id, words in expected.items() if not words]
+    assert [skip.place for skip in counts.skipped] == [f"document {id!r}" for id in empty]
+    for row in range(len(counts.batch)):
+        terms = counts.batch.terms[counts.batch.indptr[row] : counts.batch.indptr[row + 1]]
+        assert np.all(np.diff(terms) > 0)
+
+
+def test_a_shard_names_only_its_own_words():
+    count_shard(shard("zebra zebra yak"), PLAIN)
+    assert sorted(count_shard(shard("ant bee"), PLAIN).words) == ["ant", "bee"]
+
+
+def test_limits_on_distinct_words_skip_with_a_reason():
+    options = TextOptions(
+        min_letters=1, stop_words="none", stemmer="none", min_distinct=2, max_distinct=3
+    )
+    counts = count_shard(shard("a", "a b", "a b c", "a b c d", "1 2"), options)
+    assert list(counts.batch.ids) == ["1", "2"]
+    assert list(counts.batch.labels) == [("l1",), ("l2",)]
+    reasons = {skip.place: skip.reason for skip in counts.skipped}
+    assert reasons == {
+        "document '0'": "fewer distinct words than corpus.text.min_distinct",
+        "document '3'": "more distinct words than corpus.text.max_distinct",
+        "document '4'": "no word is left of its text",
+    }
+
+
+def test_what_a_reader_skips_is_handed_on():
+    skip = Skipped("not JSON", "a.jsonl:3")
+    counts = count_shard(Texts((skip, Document("x", "word"))), PLAIN)
+    assert list(counts.skipped) == [skip]
+    assert list(counts.batch.ids) == ["x"]
+
+
+def test_a_process_begins_anew_when_it_remembers_too_much(monkeypatch):
+    monkeypatch.setattr(counting, "MAX_RUNS", 3)
+    for text in ("a b c d e", "f a", "b c d e f g"):
+        assert as_counters(count_shard(shard(text), PLAIN)) == {"0": Counter(text.split())}
+
+
+@pytest.fixture
+def gathering():
+    made = Gathering(Lexicon())
+    yield made
+    made.close()
+
+
+def test_the_first_document_of_an_id_is_taken(gathering):
+    first = Texts((Document("x", "a"), Document("y", "b")))
+    second = Texts((Document("y", "c"), Document("z", "a c"), Document("z", "d")))
+    for piece in (first, second):
+        gathering.add(count_shard(piece, PLAIN))
+    lexicon = gathering.lexicon
+    assert [list(batch.ids) for batch in gathering.batches()] == [["x", "y"], ["z"]]
+    assert gathering.n_docs == 3
+    assert gathering.skipped == {"its id stands earlier in the corpus": 2}
+    assert gathering.examples == {"its id stands earlier in the corpus": "document 'y'"}
+    frequencies = document_frequencies(gathering.batches(), len(lexicon))
+    assert dict(zip(lexicon.words(), frequencies.tolist(), strict=True)) == {
+        "a": 2,
+        "b": 1,
+        "c": 1,
+        "d": 0,
+    }
+
+
+def test_encoding_keeps_words_outside_the_vocabulary_beside_the_counts(gathering):
+    gathering.add(count_shard(shard("b a a z", "z y y", "b"), PLAIN))
+    lexicon = gathering.lexicon
+    occurring = document_frequencies(gathering.batches(), len(lexicon)) > 0
+    encoding = Encoding.choose(lexicon, ["a", "b", "c"], occurring)
+    assert encoding.unseen_words == ["y", "z"]
+    (batch,) = gathering.batches()
+    known, unseen = encoding.encode(batch)
+    assert known.indptr.tolist() == [0, 2, 2, 3]
+    assert known.terms.tolist() == [0, 1, 1]
+    assert known.counts.tolist() == [2, 1, 1]
+    assert unseen.indptr.tolist() == [0, 1, 3, 3]
+    assert unseen.terms.tolist() == [1, 0, 1]
+    assert unseen.counts.tolist() == [1, 2, 1]
