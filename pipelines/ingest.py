@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from atd_dask.distribution.counting import count_shards
-from atd_dask.documents import CountBatch
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.streams import open_stream
@@ -20,7 +18,7 @@ from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.files import join
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 from atd_dask.text import datasets, readers, synthetic
-from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts, document_frequencies
+from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts
 from atd_dask.text.options import Source
 from atd_dask.text.readers.counted import CountedCorpus
 from atd_dask.text.readers.files import digest_files
@@ -91,90 +89,63 @@ def _ingest(config: RunConfig, client: Client, progress: Progress) -> dict[str, 
                     task.advance(len(piece.batch))
             return gathering
 
+        vocabulary: Sequence[str] | None = None
         if config.corpus.dataset in datasets.NAMES:
-            parts, vocabulary = _split_dataset(config, client, gather), None
+            parts = _gather_dataset(config, client, gather)
         else:
             parts, vocabulary = _gather_parts(config, client, gather)
+        for part in parts.values():
+            scratch.enter_context(closing(part))
         if vocabulary is None:
-            vocabulary = _choose_vocabulary(config, lexicon, parts["train"])
-        summary = {
-            part: _store(config, part, parts[part], lexicon, vocabulary, progress) for part in PARTS
-        }
-    told: list[Gathering] = []
-    for part in PARTS:
-        gathering = parts[part].gathering
-        # Parts of one source share what was skipped of it: it is told once.
-        tell = not any(gathering is other for other in told)
-        told.append(gathering)
-        summary[part]["skipped"] = {
-            reason: {"documents": number, "first": gathering.examples[reason]}
-            for reason, number in gathering.skipped.items()
-            if tell
-        }
-    return summary
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The documents of one part: those of a gathering, or some of them."""
-
-    gathering: Gathering
-    chosen: Sequence[bool] | None = None
-
-    def batches(self) -> Iterator[CountBatch]:
-        if self.chosen is None:
-            yield from self.gathering.batches()
-            return
-        first = 0
-        for batch in self.gathering.batches():
-            keep = np.asarray(self.chosen[first : first + len(batch)], dtype=np.bool_)
-            first += len(batch)
-            yield batch.take_documents(keep)
+            vocabulary = _choose_vocabulary(config, parts["train"])
+        return {part: _store(config, part, parts[part], vocabulary, progress) for part in PARTS}
 
 
 Gather = Callable[[str, Iterator[WordCounts]], Gathering]
 
 
-def _split_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, _Part]:
+def _gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, Gathering]:
     """A named collection, divided as the paper does."""
     name = config.corpus.dataset
+    assert name is not None
     source = datasets.locate(name, config.corpus.path)
     pieces = count_shards(client, readers.shards(source, config.corpus.text), config.corpus.text)
-    gathering = gather(name, pieces)
-    ids, labels = [], []
-    for batch in gathering.batches():
+    documents = gather(name, pieces)
+    ids: list[str] = []
+    labels: list[tuple[str, ...]] = []
+    for batch in documents.batches():
         ids += batch.ids
         labels += batch.labels
-    assigned = datasets.assign_parts(name, ids, labels, config.corpus.anomalous, config.seed)
-    return {part: _Part(gathering, [a == part for a in assigned]) for part in PARTS}
+    assigned = np.array(
+        datasets.assign_parts(name, ids, labels, config.corpus.anomalous, config.seed), object
+    )
+    return dict(zip(PARTS, documents.divide([assigned == part for part in PARTS]), strict=True))
 
 
 def _gather_parts(
     config: RunConfig, client: Client, gather: Gather
-) -> tuple[dict[str, _Part], Sequence[str] | None]:
-    """A source for each part. Without one for validation, a share of train is set aside."""
-    parts: dict[str, _Part] = {}
+) -> tuple[dict[str, Gathering], Sequence[str] | None]:
+    """A source for each part, and the vocabulary if train brings its own. Without a source for
+    validation, a share of train is set aside."""
+    parts: dict[str, Gathering] = {}
     vocabulary: Sequence[str] | None = None
     for part in PARTS:
         counted = _open_counted(config, part)
         if counted is not None:
-            parts[part] = _Part(gather(part, _counted_pieces(counted)))
+            parts[part] = gather(part, _counted_pieces(counted))
             if part == "train":
                 vocabulary = counted.vocabulary or _numbers(parts[part])
             continue
         source: Source | None = getattr(config.corpus, part)
-        if source is None:
-            continue
-        shards = readers.shards(source, config.corpus.text)
-        parts[part] = _Part(gather(part, count_shards(client, shards, config.corpus.text)))
+        if source is not None:
+            shards = readers.shards(source, config.corpus.text)
+            parts[part] = gather(part, count_shards(client, shards, config.corpus.text))
     if "validation" not in parts:
-        gathering = parts["train"].gathering
-        n_aside = round(config.corpus.validation_share * gathering.n_docs)
-        aside = np.zeros(gathering.n_docs, dtype=np.bool_)
-        order = open_stream(config.seed, "validation").permutation(gathering.n_docs)
-        aside[order[:n_aside]] = True
-        parts["train"] = _Part(gathering, ~aside)
-        parts["validation"] = _Part(gathering, aside)
+        n_docs = parts["train"].n_docs
+        aside = np.zeros(n_docs, dtype=np.bool_)
+        order = open_stream(config.seed, "validation").permutation(n_docs)
+        aside[order[: round(config.corpus.validation_share * n_docs)]] = True
+        parts["train"], parts["validation"] = parts["train"].divide([~aside, aside])
     return parts, vocabulary
 
 
@@ -199,18 +170,17 @@ def _counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
         yield WordCounts(words, batch)
 
 
-def _numbers(train: _Part) -> Sequence[str]:
+def _numbers(train: Gathering) -> Sequence[str]:
     """The vocabulary of a corpus whose words are numbers: all up to the largest."""
-    largest = max(map(int, train.gathering.lexicon.words()), default=-1)
+    largest = max(map(int, train.lexicon.words()), default=-1)
     return tuple(map(str, range(largest + 1)))
 
 
-def _choose_vocabulary(config: RunConfig, lexicon: Lexicon, train: _Part) -> Sequence[str]:
+def _choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
     """The words of enough training documents, in alphabetical order."""
     least = config.corpus.text.min_document_frequency
-    frequencies = document_frequencies(train.batches(), len(lexicon))
-    words = lexicon.words()
-    vocabulary = sorted(words[n] for n in np.flatnonzero(frequencies >= max(least, 1)))
+    words = train.lexicon.words()
+    vocabulary = sorted(words[n] for n in np.flatnonzero(train.frequencies() >= max(least, 1)))
     if not vocabulary:
         raise InputError(
             "the training documents must have a word that is kept, got none: look at "
@@ -222,23 +192,21 @@ def _choose_vocabulary(config: RunConfig, lexicon: Lexicon, train: _Part) -> Seq
 def _store(
     config: RunConfig,
     part: str,
-    documents: _Part,
-    lexicon: Lexicon,
+    documents: Gathering,
     vocabulary: Sequence[str],
     progress: Progress,
 ) -> dict[str, Any]:
-    occurring = document_frequencies(documents.batches(), len(lexicon)) > 0
-    encoding = Encoding.choose(lexicon, vocabulary, occurring)
+    encoding = Encoding.choose(documents, vocabulary)
     path = corpus_path(config, part)
     attributes = {
         "part": part,
         "dataset": config.corpus.dataset,
         "text": dataclasses.asdict(config.corpus.text),
-        "skipped": documents.gathering.skipped,
+        "skipped": documents.skipped,
     }
     with (
         CorpusWriter(path, vocabulary, encoding.unseen_words, attributes) as writer,
-        progress.task(f"store {part}", unit="documents") as task,
+        progress.task(f"store {part}", documents.n_docs, "documents") as task,
     ):
         for batch in documents.batches():
             writer.append(*encoding.encode(batch))
@@ -251,4 +219,8 @@ def _store(
         "tokens": store.n_tokens,
         "terms": store.n_words,
         "unseen_terms": len(encoding.unseen_words),
+        "skipped": {
+            reason: {"documents": number, "first": documents.examples[reason]}
+            for reason, number in documents.skipped.items()
+        },
     }

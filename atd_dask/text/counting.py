@@ -6,7 +6,7 @@ import dataclasses
 import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import compress
 from threading import Lock
@@ -147,49 +147,61 @@ class Lexicon:
     def number(self, words: Sequence[str]) -> NDArray[np.int32]:
         """The numbers of `words`; a new word gets the next one."""
         found = list(map(self._numbers.get, words))
-        if None in found:
-            for place, word in enumerate(words):
-                found[place] = self._numbers.setdefault(word, len(self._numbers))
+        for place in [place for place, number in enumerate(found) if number is None]:
+            found[place] = self._numbers.setdefault(words[place], len(self._numbers))
         return np.array(found, dtype=np.int32)
 
 
-@dataclass
 class Gathering:
-    """The counted documents of one source, in a scratch file until the vocabulary is known.
+    """Counted documents, in a scratch file until the vocabulary is known.
 
-    The first document with an id is taken, a later one with the same id is skipped.
+    The first document with an id is taken, a later one with the same id is skipped. To be closed.
     """
 
-    lexicon: Lexicon
-    n_docs: int = 0
-    skipped: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self.n_docs = 0
+        self.skipped: dict[str, int] = {}
+        self.examples: dict[str, str] = {}  # the first place for each reason
         self._scratch = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
         self._n_batches = 0
         self._seen: set[str] = set()
+        self._frequencies = np.zeros(0, dtype=np.int64)
 
     def add(self, counts: WordCounts) -> None:
         batch = counts.batch.rename(self.lexicon.number(counts.words))
-        fresh = np.fromiter(map(self._is_new, batch.ids), np.bool_, len(batch))
+        fresh = self._find_new(batch.ids)
         repeated = [
             Skipped("its id stands earlier in the corpus", f"document {id!r}")
             for id in compress(batch.ids, ~fresh)
         ]
-        if repeated:
-            batch = batch.take_documents(fresh)
         for skip in (*counts.skipped, *repeated):
             self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + 1
             self.examples.setdefault(skip.reason, skip.place)
+        self._write(batch.take_documents(fresh) if repeated else batch)
+
+    def _find_new(self, ids: Sequence[str]) -> NDArray[np.bool_]:
+        fresh = np.ones(len(ids), dtype=np.bool_)
+        if self._seen.isdisjoint(ids) and len(set(ids)) == len(ids):
+            self._seen.update(ids)
+            return fresh
+        for row, id in enumerate(ids):
+            fresh[row] = id not in self._seen
+            self._seen.add(id)
+        return fresh
+
+    def _write(self, batch: CountBatch) -> None:
         pickle.dump(batch, self._scratch, protocol=pickle.HIGHEST_PROTOCOL)
         self._n_batches += 1
         self.n_docs += len(batch)
+        self._frequencies = self.frequencies() + np.bincount(
+            batch.terms, minlength=len(self.lexicon)
+        )
 
-    def _is_new(self, id: str) -> bool:
-        before = len(self._seen)
-        self._seen.add(id)
-        return len(self._seen) > before
+    def frequencies(self) -> NDArray[np.int64]:
+        """In how many documents each word of the lexicon occurs."""
+        padding = len(self.lexicon) - len(self._frequencies)
+        return np.pad(self._frequencies, (0, padding))
 
     def batches(self) -> Iterator[CountBatch]:
         """Every document, in order; terms are numbers of the lexicon."""
@@ -197,16 +209,19 @@ class Gathering:
         for _ in range(self._n_batches):
             yield pickle.load(self._scratch)  # noqa: S301
 
+    def divide(self, choices: Sequence[NDArray[np.bool_]]) -> list[Gathering]:
+        """A gathering for each choice of documents; what was skipped is told by the first."""
+        parts = [Gathering(self.lexicon) for _ in choices]
+        parts[0].skipped, parts[0].examples = self.skipped, self.examples
+        first = 0
+        for batch in self.batches():
+            for part, chosen in zip(parts, choices, strict=True):
+                part._write(batch.take_documents(chosen[first : first + len(batch)]))
+            first += len(batch)
+        return parts
+
     def close(self) -> None:
         self._scratch.close()
-
-
-def document_frequencies(batches: Iterator[CountBatch], n_words: int) -> NDArray[np.int64]:
-    """In how many documents each word occurs."""
-    frequencies = np.zeros(n_words, dtype=np.int64)
-    for batch in batches:
-        frequencies += np.bincount(batch.terms, minlength=n_words)
-    return frequencies
 
 
 @dataclass(frozen=True)
@@ -219,11 +234,9 @@ class Encoding:
     to_unseen: NDArray[np.int32]
 
     @classmethod
-    def choose(
-        cls, lexicon: Lexicon, vocabulary: Sequence[str], occurring: NDArray[np.bool_]
-    ) -> Encoding:
-        """For a part in which the words of the lexicon where `occurring` is true occur."""
-        words = lexicon.words()
+    def choose(cls, documents: Gathering, vocabulary: Sequence[str]) -> Encoding:
+        words = documents.lexicon.words()
+        occurring = documents.frequencies() > 0
         known = {word: term for term, word in enumerate(vocabulary)}
         to_vocabulary = np.fromiter((known.get(word, -1) for word in words), np.int32, len(words))
         outside = sorted(compress(words, occurring & (to_vocabulary < 0)))

@@ -17,7 +17,6 @@ from atd_dask.text.counting import (
     Lexicon,
     WordCounts,
     count_shard,
-    document_frequencies,
 )
 from atd_dask.text.options import TextOptions
 
@@ -111,7 +110,7 @@ def test_the_first_document_of_an_id_is_taken(gathering):
     assert gathering.n_docs == 3
     assert gathering.skipped == {"its id stands earlier in the corpus": 2}
     assert gathering.examples == {"its id stands earlier in the corpus": "document 'y'"}
-    frequencies = document_frequencies(gathering.batches(), len(lexicon))
+    frequencies = gathering.frequencies()
     assert dict(zip(lexicon.words(), frequencies.tolist(), strict=True)) == {
         "a": 2,
         "b": 1,
@@ -122,9 +121,7 @@ def test_the_first_document_of_an_id_is_taken(gathering):
 
 def test_encoding_keeps_words_outside_the_vocabulary_beside_the_counts(gathering):
     gathering.add(count_shard(shard("b a a z", "z y y", "b"), PLAIN))
-    lexicon = gathering.lexicon
-    occurring = document_frequencies(gathering.batches(), len(lexicon)) > 0
-    encoding = Encoding.choose(lexicon, ["a", "b", "c"], occurring)
+    encoding = Encoding.choose(gathering, ["a", "b", "c"])
     assert encoding.unseen_words == ["y", "z"]
     (batch,) = gathering.batches()
     known, unseen = encoding.encode(batch)
@@ -134,3 +131,18 @@ def test_encoding_keeps_words_outside_the_vocabulary_beside_the_counts(gathering
     assert unseen.indptr.tolist() == [0, 1, 3, 3]
     assert unseen.terms.tolist() == [1, 0, 1]
     assert unseen.counts.tolist() == [1, 2, 1]
+
+
+def test_a_gathering_is_divided_in_its_order(gathering):
+    gathering.add(count_shard(shard("a", "b", "", "a b"), PLAIN))
+    parts = gathering.divide([np.array([True, False, True]), np.array([False, True, False])])
+    try:
+        assert [[list(batch.ids) for batch in part.batches()] for part in parts] == [
+            [["0", "3"]],
+            [["1"]],
+        ]
+        assert [part.frequencies().tolist() for part in parts] == [[2, 1], [0, 1]]
+        assert [len(part.skipped) for part in parts] == [1, 0]
+    finally:
+        for part in parts:
+            part.close()

@@ -13,6 +13,11 @@ from atd_dask.text.synthetic import ANOMALOUS, PARTS, generate, ground_truth
 from tests.shared import shared
 
 
+def rows_of(batch: CountBatch) -> NDArray[np.int64]:
+    """The document of every entry."""
+    return np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
+
+
 def draw(seed: int, part: str) -> CountBatch:
     (batch,) = generate(seed, part).batches()
     return batch
@@ -22,7 +27,7 @@ def share_of_salient_words(
     batch: CountBatch, truth: dict[str, dict[str, float]]
 ) -> dict[str, float]:
     """For every label, how much of its documents' text the salient words of its topic make up."""
-    labels = np.array([some[0] for some in batch.labels])[np.repeat(np.arange(len(batch)), np.diff(batch.indptr))]
+    labels = np.array([some[0] for some in batch.labels])[rows_of(batch)]
     shares = {}
     for label in sorted(set(labels.tolist())):
         mine = labels == label
@@ -48,7 +53,7 @@ def test_the_parts_have_the_paper_s_sizes() -> None:
 
 def test_a_batch_keeps_its_promises() -> None:
     batch = draw(2, "test")
-    rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
+    rows = rows_of(batch)
     assert np.all((np.diff(batch.terms) > 0) | (np.diff(rows) > 0))
     assert batch.counts.min() >= 1
     assert (batch.indptr.dtype, batch.terms.dtype, batch.counts.dtype) == (
@@ -104,7 +109,7 @@ def test_normal_test_documents_have_nothing_of_the_anomalous_topics() -> None:
     rates = {}
     for part in ("validation", "test"):
         batch = draw(6, part)
-        normal = np.array([some[0] not in ANOMALOUS for some in batch.labels])[np.repeat(np.arange(len(batch)), np.diff(batch.indptr))]
+        normal = np.array([some[0] not in ANOMALOUS for some in batch.labels])[rows_of(batch)]
         counted = batch.counts[normal]
         rates[part] = counted[np.isin(batch.terms[normal], only)].sum() / counted.sum()
     # In the authors' corpus these words are 3 % of the normal test documents.

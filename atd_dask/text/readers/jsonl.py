@@ -13,6 +13,7 @@ from atd_dask.text.readers.files import (
     PIECE,
     File,
     clean_text,
+    count_lines,
     cut_pieces,
     find_files,
     open_file,
@@ -96,7 +97,7 @@ def _find_ends(stream: IO[bytes]) -> Iterator[tuple[int, int]]:
         if end:
             stop = offset + end
             yield first_line, stop
-            first_line += block.count(b"\n")
+            first_line += count_lines(block)
         offset += len(block)
     if offset > stop:
         yield first_line, offset
