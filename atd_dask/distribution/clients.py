@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -101,13 +100,15 @@ def _closing(client: Any) -> Iterator[Client]:
     try:
         yield client
     finally:
-        logger = logging.getLogger("distributed.client")
-        level = logger.level
-        logger.setLevel(logging.CRITICAL)
+        loggers = [logging.getLogger(f"distributed.{name}") for name in ("batched", "client")]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
         try:
             client.close()
         finally:
-            logger.setLevel(level)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def _security(files: TlsFiles | None) -> Any:
@@ -143,8 +144,8 @@ def _read_address(path: str) -> str:
 
 def _check_scheduler(address: str, security: Any) -> None:
     """Makes sure that a scheduler answers: a client would wait for ever at some addresses."""
-    arguments = security.get_connection_args("client") if security is not None else None
     try:
+        arguments = security.get_connection_args("client") if security is not None else None
         identity = _wait_for(_ask_identity(address, arguments))
     except Exception as error:
         # Dask's errors for a wrong address are of many kinds, TypeError among them.
@@ -219,7 +220,9 @@ def _deaf_children() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # It unblocks the signal where it starts, so it must be running before.
+    from multiprocessing import resource_tracker
+
+    # Where Python starts it, the signal is unblocked again; so it must be running before.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -14,12 +14,14 @@ from atd_dask.storage.places import MANIFEST, Place
 def verify(url: str | os.PathLike[str]) -> list[str]:
     """All that is wrong with a store of any kind, a sentence each; nothing where it is sound.
 
-    Reads the whole store, a chunk at a time.
+    Reads the whole store, a chunk at a time. A place where there is nothing is an `InputError`.
     """
     place = Place.of(url)
     try:
         manifest = read_manifest(place)
     except AtdError as error:
+        if not place.names():
+            raise
         return [str(error)]
     files = place.files()
     problems = _check_metadata(place, manifest)

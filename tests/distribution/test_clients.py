@@ -282,6 +282,14 @@ def test_tls(tls_files: TlsFiles) -> None:
         check_refused("TLS expects", ClusterOptions(address=address))
 
 
+def test_files_that_are_no_certificates(tmp_path: Path) -> None:
+    file = tmp_path / "cert.pem"
+    file.write_text("nothing")
+    files = TlsFiles(ca=str(file), cert=str(file), key=str(file))
+    check_refused("must answer at its address", ClusterOptions(address="tls://a:1", security=files))
+    check_refused("cannot be started", ClusterOptions(local=SMALL, security=files))
+
+
 def test_connect_inside_an_event_loop(scheduler: Path) -> None:
     """As in a notebook, whose thread runs a loop."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atd_dask.errors import DamagedStoreError
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage import corpus_writer
 from atd_dask.storage.corpus import KIND, VERSION
 from atd_dask.storage.groups import SealedGroup
@@ -163,6 +163,6 @@ def test_every_problem_is_named_at_once(store: Path) -> None:
             path.write_bytes(content)
 
 
-def test_nothing_there_is_a_problem(tmp_path: Path) -> None:
-    (problem,) = verify(tmp_path / "c")
-    assert problem.startswith("there is no store at ")
+def test_a_place_without_a_store_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no store at "):
+        verify(tmp_path / "c")

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError

@@ -1,0 +1,268 @@
+"""The command `atd-dask`, also reachable as `dask atd`.
+
+Results go to standard output, everything else to standard error. What a command needs is loaded
+when it runs, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from atd_dask import __version__
+from atd_dask.errors import ConfigError, UserError
+from atd_dask.interface.wording import clean
+
+if TYPE_CHECKING:
+    from atd_dask.interface.progress import Progress
+
+# Exit statuses beside 0, which is a command that has finished.
+FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+
+_PROGRESS = f"{__name__}.progress"
+_VERBOSE = f"{__name__}.verbose"
+
+
+class Commands(click.Group):
+    """Turns whatever goes wrong into a sentence and an exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.exceptions.Exit, click.ClickException):
+            raise
+        except BrokenPipeError:
+            # The reader has gone; Python must not find the pipe broken again at its exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(FAILED)
+        except (KeyboardInterrupt, click.Abort):
+            _find_progress(ctx).error("Stopped on request; run the same command again to go on.")
+            ctx.exit(INTERRUPTED)
+        except Exception as error:
+            ctx.exit(_report(error, ctx))
+        return result
+
+
+def _report(error: Exception, ctx: click.Context) -> int:
+    progress = _find_progress(ctx)
+    if ctx.meta.get(_VERBOSE):
+        traceback.print_exception(error)
+    if isinstance(error, UserError):
+        for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
+            progress.error(problem)
+        return MISTAKEN
+    message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+    hint = "" if ctx.meta.get(_VERBOSE) else "; --verbose shows where it came from"
+    progress.error(f"{message}{hint}")
+    return FAILED
+
+
+def _find_progress(ctx: click.Context) -> Progress:
+    from atd_dask.interface.progress import make_progress
+
+    progress: Progress = ctx.meta.get(_PROGRESS) or make_progress()
+    return progress
+
+
+def _logging_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options on what is said; the command gets them as `progress`."""
+
+    @click.option("--quiet", is_flag=True, help="Say nothing but warnings and errors.")
+    @click.option("--verbose", is_flag=True, help="Show where an error came from.")
+    @click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="Lines for people, or a JSON object an event.",
+    )
+    @click.pass_context
+    @functools.wraps(command)
+    def wrapped(
+        ctx: click.Context, /, quiet: bool, verbose: bool, log_format: str, **arguments: Any
+    ) -> Any:
+        from atd_dask.interface.progress import make_progress
+
+        ctx.meta[_VERBOSE] = verbose
+        ctx.meta[_PROGRESS] = make_progress(log_format, quiet)
+        return command(progress=ctx.meta[_PROGRESS], **arguments)
+
+    return wrapped
+
+
+_configuration = click.argument("conf")
+_set = click.option(
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Put a value in the place of the configuration's, such as null_model.topics.max=20.",
+)
+_scheduler = click.option(
+    "--scheduler", metavar="ADDRESS", help="Run on the Dask scheduler at this address."
+)
+
+
+def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What all commands take that run a job of a configuration."""
+    for option in (
+        _logging_options,
+        click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused."),
+        click.option("--output", metavar="DIR", help="Put the results here."),
+        _scheduler,
+        _set,
+        _configuration,
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="atd-dask")
+def atd() -> None:
+    """Find groups of documents that share an unusual topic, and what the topic is."""
+
+
+@atd.command()
+@_job_options
+def run(**options: Any) -> None:
+    """Do the whole job that the file CONF describes."""
+    _run_job("run", **options)
+
+
+@atd.command()
+@_job_options
+def ingest(**options: Any) -> None:
+    """Make the corpus stores of CONF from its documents."""
+    _run_job("ingest", **options)
+
+
+def _run_job(
+    stage: str,
+    conf: str,
+    overrides: tuple[str, ...],
+    scheduler: str | None,
+    output: str | None,
+    fresh: bool,
+    progress: Progress,
+) -> None:
+    """Runs the function `stage` of the pipeline of that name."""
+    from atd_dask.distribution.clients import connect
+    from atd_dask.interface.config import load
+    from atd_dask.interface.tables import print_corpora
+
+    if output is not None:
+        overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
+    config = load(conf, overrides)
+    job = getattr(import_module(f"atd_dask.pipelines.{stage}"), stage)
+    try:
+        with connect(config.cluster, scheduler) as client:
+            address = client.scheduler_info()["address"]
+            progress.say(f"{config.name} on {address}", dashboard=client.dashboard_link)
+            parts = job(config, client, progress, fresh=fresh)
+    except BrokenPipeError as error:
+        # A failure like any other, whereas nobody reading the table below is none.
+        raise ConnectionError(*error.args) from error
+    print_corpora(parts)
+
+
+@atd.command()
+@click.argument("conf", required=False)
+@_set
+@click.option("--connect", "try_cluster", is_flag=True, help="Also try the Dask cluster.")
+@click.option("--keys", is_flag=True, help="List all keys of a configuration as Markdown.")
+@_logging_options
+def validate(
+    conf: str | None,
+    overrides: tuple[str, ...],
+    try_cluster: bool,
+    keys: bool,
+    progress: Progress,
+) -> None:
+    """List every mistake in the file CONF, without running it."""
+    from atd_dask.interface.config import load, make_table
+
+    if keys:
+        click.echo(make_table())
+    if conf is None:
+        if not keys:
+            raise click.UsageError("Missing argument 'CONF'.")
+        return
+    config = load(conf, overrides)
+    click.echo(f"{clean(conf)}: no mistakes")
+    if try_cluster:
+        from atd_dask.distribution.clients import connect
+
+        with connect(config.cluster) as client:
+            workers = len(cast(Any, client).nthreads())
+            click.echo(f"{client.scheduler_info()['address']} answers, workers: {workers}")
+
+
+@atd.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_logging_options
+def inspect(path: str, as_json: bool, progress: Progress) -> None:
+    """Print what the store at PATH holds."""
+    from atd_dask.interface.tables import format_facts
+    from atd_dask.storage.inspection import describe
+
+    facts = describe(path)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        click.echo("\n".join(format_facts(facts)))
+
+
+@atd.command()
+@click.argument("path")
+@_logging_options
+@click.pass_context
+def verify(ctx: click.Context, path: str, progress: Progress) -> None:
+    """Check that every byte of the store at PATH is as it was written."""
+    from atd_dask.storage.verification import verify as find_damage
+
+    problems = find_damage(path)
+    for problem in problems:
+        click.echo(clean(f"{path}: {problem}"))
+    if problems:
+        ctx.exit(FAILED)
+    click.echo(f"{clean(path)}: no damage")
+
+
+@atd.group()
+def bench() -> None:
+    """Measure this machine beside the tools that people know."""
+
+
+@bench.command("ingest")
+@click.option("--documents", default=1_000_000, help="How many documents to make.")
+@_logging_options
+def bench_ingest(documents: int, progress: Progress) -> None:
+    """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
+    _print_rows("bench_ingest", documents, progress)
+
+
+def _print_rows(measurement: str, *arguments: Any) -> None:
+    from atd_dask.interface.tables import print_table
+
+    measure = getattr(import_module("atd_dask.pipelines.bench"), measurement)
+    rows = measure(*arguments)
+    print_table(list(rows[0]), [[_show(value) for value in row.values()] for row in rows])
+
+
+def _show(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def main() -> None:
+    """The entry point of `atd-dask`."""
+    atd(prog_name="atd-dask")

@@ -1,0 +1,360 @@
+"""The configuration of a run: what a user can say, and what each word means.
+
+`load` reads it from YAML. Whatever is wrong with it is a `ConfigError` with a sentence for every
+mistake.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from atd_dask.distribution.clients import ClusterOptions, LocalOptions, TlsFiles
+from atd_dask.interface.builder import Builder
+from atd_dask.interface.consistency import USED_KEYS, check
+from atd_dask.interface.inputs import find_input
+from atd_dask.interface.settings import Rule, RuleTable, describe_keys, key_name
+from atd_dask.interface.yaml_nodes import (
+    MappingNode,
+    Problems,
+    ScalarNode,
+    apply_assignments,
+    read_mapping,
+)
+from atd_dask.text import datasets
+from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.words import LETTERS, STEMMERS, STOP_WORDS
+
+FORMATS = tuple(USED_KEYS)
+DATASETS = ("reuters", "newsgroups", "synthetic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """Either the sources of the three parts, or a named dataset that brings its own split."""
+
+    train: Annotated[
+        Source | None, Rule("normal documents, from which the null model is learned")
+    ] = None
+    validation: Annotated[
+        Source | None, Rule("further normal documents, from which bootstrap documents are drawn")
+    ] = None
+    test: Annotated[Source | None, Rule("the batch in which clusters are looked for")] = None
+    dataset: Annotated[
+        str | None,
+        Rule("a named corpus with its own split, in place of the three parts", choices=DATASETS),
+    ] = None
+    path: Annotated[
+        str | None, Rule("a copy of the named dataset, in place of a download", is_input=True)
+    ] = None
+    anomalous: Annotated[
+        tuple[str, ...], Rule("labels of the named dataset that only the batch may hold")
+    ] = ()
+    validation_share: Annotated[
+        float,
+        Rule(
+            "the share of train that is set aside for validation where no source is given for it",
+            more_than=0,
+            less_than=1,
+        ),
+    ] = 0.1
+    text: Annotated[
+        TextOptions,
+        Rule(
+            "how raw text becomes words; without effect on formats that hold counts; the defaults "
+            "are the paper's for its own datasets"
+        ),
+    ] = field(default_factory=TextOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicsConfig:
+    """The numbers of topics that are tried, from the largest down."""
+
+    max: Annotated[int, Rule("the largest number of topics tried", at_least=2)] = 35
+    min: Annotated[int, Rule("the smallest number of topics tried", at_least=1)] = 10
+    step: Annotated[int, Rule("how many topics are dropped at a time", at_least=1)] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullModelConfig:
+    """How the model of normal documents is trained."""
+
+    topics: Annotated[
+        TopicsConfig,
+        Rule(
+            "how many topics the null model has; a single number tries that number alone",
+            shorthand=("max", "min"),
+        ),
+    ] = TopicsConfig()
+    restarts: Annotated[
+        int, Rule("how many times training starts afresh; the best is kept", at_least=1)
+    ] = 1
+    tolerance: Annotated[
+        float,
+        Rule("training ends when the BIC falls by less than this share", more_than=0, less_than=1),
+    ] = 1e-4
+    max_iterations: Annotated[
+        int, Rule("the most iterations for one number of topics", at_least=1)
+    ] = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipConfig:
+    """The test of a document that is to join a cluster: B1 of the paper."""
+
+    replicates: Annotated[int, Rule("bootstrap documents for each test", at_least=1)] = 1000
+    level: Annotated[
+        float, Rule("the share of them that the document must surpass", more_than=0, less_than=1)
+    ] = 0.99
+    test_below: Annotated[
+        float,
+        Rule(
+            "documents with a larger share of the new topic are not tested", at_least=0, at_most=1
+        ),
+    ] = 0.2
+    min_size: Annotated[
+        int, Rule("failures count once the cluster has more documents", at_least=0)
+    ] = 4
+    patience: Annotated[int, Rule("as many failures in a row end the growth", at_least=1)] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignificanceConfig:
+    """The test of a grown cluster: B2 of the paper."""
+
+    replicates: Annotated[int, Rule("bootstrap clusters for each test", at_least=1)] = 1000
+    level: Annotated[
+        float, Rule("the largest p-value that is significant", more_than=0, less_than=1)
+    ] = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionConfig:
+    """How clusters are grown and tested."""
+
+    rules: Annotated[
+        str,
+        Rule(
+            "`paper` takes the paper's value for every key of detection that is not given",
+            choices=("default", "paper"),
+        ),
+    ] = "default"
+    seeds: Annotated[
+        int, Rule("documents from which candidates are grown side by side", at_least=1)
+    ] = 30
+    stop: Annotated[str, Rule("what ends the growth", choices=("membership", "bic"))] = "membership"
+    pool: Annotated[
+        str,
+        Rule(
+            "the documents from which bootstrap documents are drawn",
+            choices=("validation", "validation+batch", "train"),
+        ),
+    ] = "validation"
+    membership: Annotated[
+        MembershipConfig, Rule("the test of a document that is to join a cluster (B1)")
+    ] = MembershipConfig()
+    significance: Annotated[SignificanceConfig, Rule("the test of a grown cluster (B2)")] = (
+        SignificanceConfig()
+    )
+    max_clusters: Annotated[
+        int | None, Rule("detection ends after as many clusters", at_least=1)
+    ] = None
+    max_size: Annotated[int | None, Rule("growth ends at as many documents", at_least=2)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """What the clusters are compared with; nothing else depends on it."""
+
+    anomalous: Annotated[
+        tuple[str, ...],
+        Rule(
+            "the labels that should be found; only for documents with labels",
+            default_words="as `corpus.anomalous`",
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All that a run depends on."""
+
+    name: Annotated[
+        str,
+        Rule(
+            "the name of the run",
+            pattern=r"[^./\\][^/\\]*",
+            pattern_words="a name without slashes that does not begin with a dot",
+            default_words="the name of the file",
+        ),
+    ] = "run"
+    seed: Annotated[int, Rule("the number from which all random numbers follow", at_least=0)] = 1
+    output: Annotated[
+        str,
+        Rule(
+            "the folder or URL of the results; a path starts at the current folder",
+            default_words="`runs/` and the name",
+        ),
+    ] = "runs/run"
+    cluster: Annotated[
+        ClusterOptions | None,
+        Rule("where to run: exactly one of local, address, scheduler_file and class"),
+    ] = None
+    corpus: Annotated[CorpusConfig, Rule("the documents")] = field(default_factory=CorpusConfig)
+    null_model: Annotated[NullModelConfig, Rule("the model of normal documents")] = (
+        NullModelConfig()
+    )
+    detection: Annotated[DetectionConfig, Rule("the search for clusters")] = DetectionConfig()
+    evaluation: Annotated[EvaluationConfig, Rule("what the clusters are compared with")] = (
+        EvaluationConfig()
+    )
+    compatibility: Annotated[
+        str,
+        Rule("whose cost terms and rules hold where they differ", choices=("paper", "authors")),
+    ] = "paper"
+
+
+# The classes that other rooms define have their rules here.
+RULES: RuleTable = {
+    Source: {
+        "format": Rule("the format of the documents", choices=FORMATS),
+        "path": Rule("a file, a folder or a glob", is_input=True),
+        "labels": Rule("a file with a line of labels for each document (ldac, npz)", is_input=True),
+        "vocabulary": Rule(
+            "a file with a word on each line, the first for term 0 (ldac, npz)",
+            is_input=True,
+        ),
+        "id_field": Rule("the field of a document's id (jsonl, csv, tsv, parquet)"),
+        "text_field": Rule("the field of its text (jsonl, csv, tsv, parquet)"),
+        "labels_field": Rule("the field of its labels (jsonl, csv, tsv, parquet)"),
+        "encoding": Rule("the encoding of the text; it must leave ASCII as it is"),
+    },
+    TextOptions: {
+        "letters": Rule("which letters make words", choices=LETTERS),
+        "min_letters": Rule("shorter words are dropped", at_least=1),
+        "stop_words": Rule("the list of words that are dropped", choices=STOP_WORDS),
+        "extra_stop_words": Rule("further words that are dropped"),
+        "stemmer": Rule("how words are stemmed", choices=STEMMERS),
+        "min_distinct": Rule("documents with fewer distinct words are skipped", at_least=1),
+        "max_distinct": Rule("documents with more distinct words are skipped", at_least=1),
+        "max_bytes": Rule("larger documents are skipped", at_least=1),
+        "min_document_frequency": Rule(
+            "words in fewer training documents are left out of the vocabulary", at_least=1
+        ),
+    },
+    ClusterOptions: {
+        "local": Rule("a cluster of processes on this machine"),
+        "address": Rule("the address of a Dask scheduler, such as tcp://host:8786"),
+        "scheduler_file": Rule("the file that a Dask scheduler wrote", is_input=True),
+        "class_": Rule("a cluster class to start, such as dask_kubernetes.operator.KubeCluster"),
+        "kwargs": Rule("what the class is called with"),
+        "adapt": Rule("what its method adapt is called with, such as minimum and maximum"),
+        "security": Rule("TLS, with PEM files"),
+    },
+    LocalOptions: {
+        "workers": Rule("processes; auto is one for each CPU", at_least=1),
+        "threads": Rule("threads of each; auto shares out the CPUs", at_least=1),
+        "memory_limit": Rule(
+            "the memory of each",
+            pattern=r"auto|[0-9]+(\.[0-9]+)? ?([kMGTP]i?)?B?",
+            pattern_words="auto, a number of bytes or a size such as 4GiB",
+        ),
+    },
+    TlsFiles: {
+        "ca": Rule("the certificate of the authority", is_input=True),
+        "cert": Rule("the certificate of this side", is_input=True),
+        "key": Rule("the key of this side", is_input=True),
+    },
+}
+
+# What the paper does, whatever the defaults become.
+PAPER = {
+    "seeds": "1",
+    "stop": "membership",
+    "pool": "validation",
+    "membership.replicates": "1000",
+    "membership.level": "0.99",
+    "membership.test_below": "0.2",
+    "membership.min_size": "4",
+    "membership.patience": "2",
+    "significance.replicates": "1000",
+    "significance.level": "0.01",
+}
+
+
+def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration in the YAML file `path`, with each `key.sub=value` of `overrides` put in.
+
+    Input paths come out absolute. Raises a `ConfigError` with every mistake.
+    """
+    file = Path(path)
+    problems = Problems()
+    tree = apply_assignments(read_mapping(str(file), problems), overrides, problems)
+    tree = _complete(tree, file.stem)
+    builder = Builder(problems, RULES, partial(find_input, folder=file.parent))
+    config = _prepare_as_paper(builder.build(RunConfig, tree), tree)
+    if not config.evaluation.anomalous:
+        config = replace(config, evaluation=EvaluationConfig(anomalous=config.corpus.anomalous))
+    check(config, tree, builder)
+    problems.raise_if_any()
+    return config
+
+
+def _complete(tree: MappingNode, stem: str) -> MappingNode:
+    """Puts in what is not given and follows from something else."""
+    tree = tree.put_default("name", ScalarNode(tree.place, stem))
+    name = tree.get("name")
+    if isinstance(name, ScalarNode):
+        tree = tree.put_default("output", ScalarNode(name.place, f"runs/{name.text}"))
+    rules = tree.get("detection.rules")
+    if isinstance(rules, ScalarNode) and rules.text == "paper":
+        for key, value in PAPER.items():
+            tree = tree.put_default(f"detection.{key}", ScalarNode(rules.place, value))
+    return tree
+
+
+def _prepare_as_paper(config: RunConfig, tree: MappingNode) -> RunConfig:
+    """Takes the paper's rules for the text of its own datasets where the user gives none."""
+    corpus = config.corpus
+    if corpus.dataset not in datasets.NAMES:
+        return config
+    section = tree.get("corpus.text")
+    given = section.entries if isinstance(section, MappingNode) else {}
+    own = {key: value for key, value in vars(corpus.text).items() if key in given}
+    text = replace(datasets.preparation(corpus.dataset), **own)
+    return replace(config, corpus=replace(corpus, text=text))
+
+
+def as_dict(part: Any) -> Any:
+    """A configuration, or a part of one, as JSON can hold it, under the names of its keys."""
+    if dataclasses.is_dataclass(part):
+        return {
+            key_name(item): as_dict(getattr(part, item.name)) for item in dataclasses.fields(part)
+        }
+    if isinstance(part, Mapping):
+        return {str(key): as_dict(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [as_dict(value) for value in part]
+    return part
+
+
+def fingerprint(part: Any) -> str:
+    """The SHA-256 of a configuration, or of a part of one: the same for the same settings."""
+    text = json.dumps(as_dict(part), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def make_table() -> str:
+    """All keys as a Markdown table."""
+    rows = ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
+    for entry in describe_keys(RunConfig, RULES):
+        rows.append(f"| `{entry.key}` | {entry.value} | {entry.default} | {entry.meaning} |")
+    return "\n".join(rows)

@@ -1,0 +1,46 @@
+"""The paths of a configuration: found from any folder, and seen to be there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def find_input(path: str, folder: Path) -> tuple[str, str | None]:
+    """`path`, seen from `folder`, as it can be opened from anywhere, and what it must be instead
+    where it cannot be used.
+
+    Folders, files and globs of this machine must exist. What lies behind a URL is not asked for;
+    its protocol must be known and installed.
+    """
+    if "://" in path and not path.startswith(("file://", "local://")):
+        return path, _find_mistake_in_url(path)
+    local = path.removeprefix("file://").removeprefix("local://")
+    try:
+        found = (folder / Path(local).expanduser()).resolve()
+        exists = found.exists() or _matches(found)
+    except (OSError, RuntimeError, ValueError) as error:
+        return path, f"a path that can be looked up ({error})"
+    if not exists:
+        return path, f"an existing file or folder (looked for {found})"
+    return str(found), None
+
+
+def _matches(pattern: Path) -> bool:
+    if not any(sign in str(pattern) for sign in "*?["):
+        return False
+    root = Path(pattern.anchor)
+    return any(root.glob(str(pattern.relative_to(root))))
+
+
+def _find_mistake_in_url(url: str) -> str | None:
+    from fsspec import available_protocols, get_filesystem_class
+
+    for link in url.split("::"):  # fsspec's notation for, say, an archive behind a URL
+        protocol = link.partition("://")[0]
+        if protocol not in available_protocols():
+            return "a path or a URL with a protocol that fsspec knows"
+        try:
+            get_filesystem_class(protocol)
+        except ImportError as error:
+            return f"a path or a URL whose protocol is installed ({error})"
+    return None

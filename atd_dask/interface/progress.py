@@ -1,0 +1,261 @@
+"""What a run says while it works: bars on a terminal, lines in a log, or JSON.
+
+All of it goes to standard error; results go to standard output. Whatever the text comes from,
+nothing in it can move the cursor, colour the screen or start a new line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
+
+from atd_dask.interface.wording import clean
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+SECONDS_BETWEEN_LINES = 5.0
+
+Level = Literal["info", "warning", "error"]
+
+
+class Output(Protocol):
+    """One way of showing what happens."""
+
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None: ...
+
+    def show_task(self, event: str, task: Task) -> None: ...
+
+
+class Task:
+    """A piece of work that is under way: how far it is, and what is known of it so far."""
+
+    def __init__(self, output: Output, stage: str, total: float | None, unit: str) -> None:
+        self.stage = stage
+        self.total = total
+        self.unit = unit
+        self.done: float = 0
+        self.facts: dict[str, Any] = {}
+        self._output = output
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def advance(self, amount: float = 1, **facts: Any) -> None:
+        """Adds to what is done; `facts` replace those of the same name."""
+        self.done += amount
+        self.facts.update(facts)
+        self._output.show_task("progress", self)
+
+
+class Progress:
+    """The one voice of a run; a quiet one gives warnings and errors alone.
+
+    Facts are named values that go with an event: text, numbers, lists and mappings of them.
+    """
+
+    def __init__(self, output: Output, quiet: bool = False) -> None:
+        self._output = output
+        self._quiet = quiet
+
+    @contextmanager
+    def task(self, stage: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
+        """Shows a piece of work from its start to its end, or to where it broke off."""
+        output = _Silence() if self._quiet else self._output
+        task = Task(output, stage, total, unit)
+        output.show_task("start", task)
+        try:
+            yield task
+        except BaseException:
+            output.show_task("stopped", task)
+            raise
+        output.show_task("end", task)
+
+    def say(self, message: str, **facts: Any) -> None:
+        if not self._quiet:
+            self._output.show_message("info", message, facts)
+
+    def warn(self, message: str, **facts: Any) -> None:
+        self._output.show_message("warning", message, facts)
+
+    def error(self, message: str, **facts: Any) -> None:
+        self._output.show_message("error", message, facts)
+
+
+def make_progress(log_format: str = "text", quiet: bool = False) -> Progress:
+    """The progress for standard error as it is: a terminal, or a file or pipe."""
+    stream = sys.stderr
+    if log_format == "json":
+        return Progress(JsonLines(stream), quiet)
+    if stream.isatty() and os.environ.get("TERM") != "dumb":
+        return Progress(TerminalBars(stream), quiet)
+    return Progress(PlainLines(stream), quiet)
+
+
+class _Silence:
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+        """Says nothing."""
+
+    def show_task(self, event: str, task: Task) -> None:
+        """Says nothing."""
+
+
+class _Pace:
+    """Lets a task through at its start, at its end, and now and then between."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._last = -math.inf
+
+    def allows(self, event: str) -> bool:
+        now = time.monotonic()
+        if event == "progress" and now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
+
+
+class PlainLines:
+    """A line an event, for people who read a log."""
+
+    def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self._stream = stream
+        self._pace = _Pace(seconds)
+
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+        for line in message.splitlines():
+            self._write(_phrase(level, line, facts))
+
+    def show_task(self, event: str, task: Task) -> None:
+        if self._pace.allows(event):
+            self._write(f"{task.stage}: {_describe(event, task)}{_in_brackets(task.facts)}")
+
+    def _write(self, line: str) -> None:
+        print(clean(line), file=self._stream, flush=True)
+
+
+class JsonLines:
+    """A JSON object an event, for programs."""
+
+    def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self._stream = stream
+        self._pace = _Pace(seconds)
+
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+        self._write(level, None, "message", {"message": message, **facts})
+
+    def show_task(self, event: str, task: Task) -> None:
+        if self._pace.allows(event):
+            progress = {"done": task.done, "total": task.total, "unit": task.unit}
+            seconds = round(task.seconds, 3)
+            self._write("info", task.stage, event, {**progress, "seconds": seconds, **task.facts})
+
+    def _write(self, level: Level, stage: str | None, event: str, facts: dict[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        known = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in facts.items()
+        }
+        line = {"time": now, "level": level, "stage": stage, "event": event, "facts": known}
+        print(json.dumps(line, default=str), file=self._stream, flush=True)
+
+
+class TerminalBars:
+    """Bars with rate and time left, and messages above them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+
+        self._console = Console(file=stream, highlight=False)
+        self._bars: Bars | None = None
+        self._numbers: dict[Task, Any] = {}
+
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+        from rich.text import Text
+
+        style = {"info": "", "warning": "yellow", "error": "red"}[level]
+        for line in message.splitlines():
+            text = Text(clean(_phrase(level, line, facts)), style)
+            self._console.print(text, soft_wrap=True)
+
+    def show_task(self, event: str, task: Task) -> None:
+        if self._bars is None:
+            self._bars = _make_bars(self._console)
+            self._bars.start()
+        if event == "start":
+            self._numbers[task] = self._bars.add_task(
+                clean(task.stage), total=task.total, unit=clean(task.unit), facts=""
+            )
+        number = self._numbers[task]
+        facts = clean(_join(task.facts))
+        self._bars.update(number, completed=task.done, facts=facts)
+        if event == "end":
+            self._bars.update(number, total=task.done)
+        if event in ("end", "stopped"):
+            del self._numbers[task]
+            if self._numbers:
+                self._bars.remove_task(number)  # a part of what is still under way
+            else:
+                self._bars.stop()
+                self._bars = None
+
+
+def _make_bars(console: Any) -> Bars:
+    from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+    from rich.text import Text
+
+    class Amount(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            total = f" of {task.total:,.0f}" if task.total is not None else ""
+            rate = f", {task.speed:,.0f}/s" if task.speed else ""
+            return Text(f"{task.completed:,.0f}{total} {task.fields['unit']}{rate}")
+
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        Amount(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[facts]}", markup=False),
+        console=console,
+    )
+
+
+def _describe(event: str, task: Task) -> str:
+    if event == "start":
+        total = f", {task.total:,.0f} {task.unit}" if task.total is not None else ""
+        return f"started{total}".rstrip()
+    seconds = task.seconds
+    amount = f"{task.done:,.0f} {task.unit}".rstrip()
+    if event != "progress":
+        word = "done" if event == "end" else "stopped"
+        return f"{word}, {amount} in {seconds:.1f} s"
+    rate = task.done / seconds if seconds > 0 else 0
+    parts = [amount, f"{rate:,.0f}/s"]
+    if task.total:
+        parts[0] = f"{amount} of {task.total:,.0f}, {task.done / task.total:.0%}"
+        if rate:
+            parts.append(f"{max(0, task.total - task.done) / rate:,.0f} s left")
+    return ", ".join(parts)
+
+
+def _join(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def _phrase(level: Level, line: str, facts: dict[str, Any]) -> str:
+    prefix = "" if level == "info" else f"{level}: "
+    return f"{prefix}{line}{_in_brackets(facts)}"
+
+
+def _in_brackets(facts: dict[str, Any]) -> str:
+    return f" ({_join(facts)})" if facts else ""

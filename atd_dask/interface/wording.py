@@ -1,0 +1,45 @@
+"""Text that is safe and pleasant to show: no control characters, no endless lines."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+# Bidirectional controls can make a line read as something other than what it holds.
+_BIDIRECTIONAL = frozenset(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
+
+def clean(text: str) -> str:
+    """`text` on one line, without anything that a terminal would obey."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    if character.isspace():
+        return " "
+    if character in _BIDIRECTIONAL or unicodedata.category(character) in ("Cc", "Cs"):
+        return "\N{REPLACEMENT CHARACTER}"
+    return character
+
+
+def shorten(text: str, length: int = 60) -> str:
+    """`text` on one line, cut to `length` characters."""
+    line = clean(text[: length + 1])
+    return line if len(text) <= length else f"{line[: length - 1]}…"
+
+
+def alternatives(words: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The known word that `word` was probably meant to be."""
+    matches = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.5)
+    return matches[0] if matches else None

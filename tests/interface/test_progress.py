@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from atd_dask.interface.progress import (
+    JsonLines,
+    PlainLines,
+    Progress,
+    TerminalBars,
+    make_progress,
+)
+
+EVIL = "\x1b[31mred[/] [bold]x\r\n\x07"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def tell(progress: Progress) -> None:
+    """A short run with everything in it."""
+    progress.say("begins", workers=2)
+    with progress.task("read", total=4, unit="documents") as task:
+        for number in range(4):
+            task.advance(1, score=number)
+    progress.warn("thin")
+    progress.error("one\ntwo")
+
+
+def test_plain_lines() -> None:
+    stream = io.StringIO()
+    tell(Progress(PlainLines(stream, seconds=3600)))
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == ["begins (workers 2)", "read: started, 4 documents"]
+    assert lines[2].startswith("read: done, 4 documents in ")
+    assert lines[2].endswith(" s (score 3)")
+    assert lines[3:] == ["warning: thin", "error: one", "error: two"]
+
+
+def test_lines_between_start_and_end() -> None:
+    stream = io.StringIO()
+    tell(Progress(PlainLines(stream, seconds=0)))
+    between = [line for line in stream.getvalue().splitlines() if "/s" in line]
+    assert len(between) == 4
+    assert between[1].startswith("read: 2 documents of 4, 50%, ")
+    assert "s left (score 1)" in between[1]
+
+
+def test_a_task_without_a_known_end() -> None:
+    stream = io.StringIO()
+    with Progress(PlainLines(stream, seconds=0)).task("count") as task:
+        task.advance(2500)
+    start, between, end = stream.getvalue().splitlines()
+    assert start == "count: started"
+    assert between.startswith("count: 2,500, ")
+    assert end.startswith("count: done, 2,500 in ")
+
+
+def test_a_task_that_breaks_off() -> None:
+    stream = io.StringIO()
+    progress = Progress(PlainLines(stream))
+
+    def break_off() -> None:
+        with progress.task("read") as task:
+            task.advance(3)
+            raise KeyboardInterrupt("now")
+
+    with pytest.raises(KeyboardInterrupt, match="now"):
+        break_off()
+    assert stream.getvalue().splitlines()[-1].startswith("read: stopped, 3 in ")
+
+
+def test_json_lines() -> None:
+    stream = io.StringIO()
+    progress = Progress(JsonLines(stream, seconds=3600))
+    tell(progress)
+    progress.say(EVIL, value=float("nan"), place=object)
+    events: list[dict[str, Any]] = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert all(list(event) == ["time", "level", "stage", "event", "facts"] for event in events)
+    assert [(event["level"], event["stage"], event["event"]) for event in events] == [
+        ("info", None, "message"),
+        ("info", "read", "start"),
+        ("info", "read", "end"),
+        ("warning", None, "message"),
+        ("error", None, "message"),
+        ("info", None, "message"),
+    ]
+    assert events[0]["facts"] == {"message": "begins", "workers": 2}
+    end = events[2]["facts"]
+    assert {key: end[key] for key in ("done", "total", "unit", "score")} == {
+        "done": 4,
+        "total": 4,
+        "unit": "documents",
+        "score": 3,
+    }
+    assert events[-1]["facts"]["message"] == EVIL
+    assert events[-1]["facts"]["value"] is None
+
+
+@pytest.mark.parametrize("make", [PlainLines, JsonLines, TerminalBars])
+def test_quiet_says_warnings_and_errors_alone(make: Any) -> None:
+    stream = Terminal()
+    tell(Progress(make(stream), quiet=True))
+    shown = stream.getvalue()
+    assert "begins" not in shown
+    assert "read" not in shown
+    assert "thin" in shown
+    assert "two" in shown
+
+
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    stream = Terminal()
+    progress = Progress(TerminalBars(stream))
+    tell(progress)
+    with progress.task("outer", 2) as outer, progress.task("inner", 1):
+        outer.advance()
+    shown = stream.getvalue()
+    assert "4 of 4 documents" in shown
+    assert "score 3" in shown
+    assert "error: two" in shown
+    last = shown.rpartition("\x1b[2K")[2]
+    assert "outer" in last
+    assert "inner" not in last, "a part goes when it is done"
+
+
+def test_text_from_outside_has_no_power_over_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for stream, output in (
+        (plain := Terminal(), PlainLines(plain, seconds=0)),
+        (terminal := Terminal(), TerminalBars(terminal)),
+    ):
+        progress = Progress(output)
+        progress.say(EVIL, word=EVIL)
+        with progress.task(EVIL, unit=EVIL) as task:
+            task.advance(1, word=EVIL)
+        shown = stream.getvalue()
+        assert "\x1b[31m" not in shown
+        assert "\x07" not in shown
+        assert "�[31mred[/] [bold]x" in shown
+
+
+def test_the_stream_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(stream: io.StringIO, **options: Any) -> str:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with make_progress(**options).task("read"):
+            pass
+        return stream.getvalue()
+
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" in shown(Terminal())
+    assert "\x1b" not in shown(io.StringIO())
+    assert json.loads(shown(Terminal(), log_format="json").splitlines()[0])["stage"] == "read"
+    assert shown(io.StringIO(), quiet=True) == ""
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in shown(Terminal())
