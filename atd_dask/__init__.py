@@ -1,3 +1,31 @@
 """Anomalous topic discovery in batches of documents, on Dask."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atd_dask.storage.corpus import CorpusStore
+    from atd_dask.topic_model import ParsimoniousTopicModel
+
 __version__ = "0.1.0"
+
+__all__ = ["CorpusStore", "ParsimoniousTopicModel", "__version__"]
+
+_HOMES = {
+    "CorpusStore": "atd_dask.storage.corpus",
+    "ParsimoniousTopicModel": "atd_dask.topic_model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what is asked for when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

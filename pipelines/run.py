@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import ingest
+from atd_dask.pipelines.train import train
 
 from atd_dask.interface.config import RunConfig
 
@@ -17,5 +18,8 @@ if TYPE_CHECKING:
 def run(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
 ) -> dict[str, Any]:
-    """All stages; a finished one is reused."""
-    return ingest(config, client, progress, fresh)
+    """All stages; what is finished is reused."""
+    return {
+        "corpus": ingest(config, client, progress, fresh),
+        "null_model": train(config, client, progress, fresh),
+    }

@@ -1,4 +1,4 @@
-"""The corpora and recorded results that some tests compare with; they are not part of the project."""
+"""The corpora and recorded results that some tests compare with; not part of the project."""
 
 from __future__ import annotations
 

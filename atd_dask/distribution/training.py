@@ -8,8 +8,10 @@ order, so the bytes are the same, as they are without a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -28,7 +30,9 @@ from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.statistics import count_words
 from atd_dask.kernels.training import (
     Convergence,
+    CostTerms,
     OrderRange,
+    OrderRecord,
     SearchState,
     search_orders,
     start_search,
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
 
 # Up to here, about ten times the corpora of the paper, a restart is one task.
 SMALL_ENTRIES = 2**22
+
+
+Tell = Callable[[int, OrderRecord], None]
 
 
 class Keeper(Protocol):
@@ -58,40 +65,80 @@ class Training:
     orders: OrderRange
     convergence: Convergence
     seed: int
+    terms: CostTerms = field(default_factory=CostTerms)
 
 
-def train(
-    training: Training, restarts: int, client: Client | None = None, keeper: Keeper | None = None
+def train_restarts(
+    training: Training,
+    restarts: int,
+    client: Client | None = None,
+    keeper: Keeper | None = None,
+    tell: Tell = lambda restart, record: None,
 ) -> list[SearchState]:
-    """The finished searches of all restarts, in their order."""
+    """The finished searches of all restarts, in their order; `tell` hears of every order."""
     if client is None:
         passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
-        return [_search(training, restart, passes, keeper) for restart in range(restarts)]
+        return [_search(training, n, passes, keeper, tell) for n in range(restarts)]
     if training.corpus.n_entries > SMALL_ENTRIES:
         with ClusterPasses(client, training.corpus) as spread:
-            return [_search(training, restart, spread, keeper) for restart in range(restarts)]
-    futures = [
-        client.submit(train_restart, training, restart, keeper, pure=False)
-        for restart in range(restarts)
-    ]
-    try:
-        searches: list[SearchState] = client.gather(futures)
-    finally:
-        client.cancel(futures)
+            return [_search(training, n, spread, keeper, tell) for n in range(restarts)]
+    with _listen(client, tell) as topic:
+        futures = [
+            client.submit(train_restart, training, restart, keeper, topic, pure=False)
+            for restart in range(restarts)
+        ]
+        try:
+            searches: list[SearchState] = client.gather(futures)
+        finally:
+            client.cancel(futures)
     return searches
 
 
-def train_restart(training: Training, restart: int, keeper: Keeper | None) -> SearchState:
+def choose_best(searches: Sequence[SearchState]) -> WordTable:
+    """The model of least BIC; the first of equals."""
+    best = min(searches, key=lambda search: min(record.bic for record in search.records))
+    assert best.best is not None
+    return best.best
+
+
+@contextmanager
+def _listen(client: Client, tell: Tell) -> Iterator[str]:
+    """A topic on which workers report the orders that they have finished."""
+    topic = f"atd-dask-orders-{uuid.uuid4().hex}"
+
+    def hear(event: tuple[float, dict[str, Any]]) -> None:
+        _, message = event
+        tell(message["restart"], OrderRecord(**message["record"]))
+
+    client.subscribe_topic(topic, hear)
+    try:
+        yield topic
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def train_restart(
+    training: Training, restart: int, keeper: Keeper | None, topic: str
+) -> SearchState:
     """One restart as a whole, on the worker that runs it."""
+    from distributed import get_worker
+
+    worker = get_worker()
+
+    def tell(restart: int, record: OrderRecord) -> None:
+        worker.log_event(topic, {"restart": restart, "record": asdict(record)})
+
     passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
-    return _search(training, restart, passes, keeper)
+    return _search(training, restart, passes, keeper, tell)
 
 
 def _read_blocks(corpus: Corpus) -> list[Block]:
     return [corpus.block(index) for index in range(len(corpus.block_starts) - 1)]
 
 
-def _search(training: Training, restart: int, passes: Passes, keeper: Keeper | None) -> SearchState:
+def _search(
+    training: Training, restart: int, passes: Passes, keeper: Keeper | None, tell: Tell
+) -> SearchState:
     shared = SharedModel.from_counts(passes.count_words())
     state = keeper.load(restart, shared.probabilities) if keeper else None
     if state is None:
@@ -104,8 +151,20 @@ def _search(training: Training, restart: int, passes: Passes, keeper: Keeper | N
             restart,
         )
         state = start_search(shared, seeds)
-    keep = keeper.keep(restart) if keeper else lambda state: None
-    return search_orders(passes, shared, state, training.orders, training.convergence, keep)
+    keep_state = keeper.keep(restart) if keeper else None
+    n_orders = len(state.records)
+
+    def keep(state: SearchState) -> None:
+        nonlocal n_orders
+        if keep_state is not None:
+            keep_state(state)
+        if len(state.records) > n_orders:
+            n_orders = len(state.records)
+            tell(restart, state.records[-1])
+
+    return search_orders(
+        passes, shared, state, training.orders, training.convergence, training.terms, keep
+    )
 
 
 class ClusterPasses:

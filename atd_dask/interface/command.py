@@ -135,14 +135,29 @@ def atd() -> None:
 @_job_options
 def run(**options: Any) -> None:
     """Do the whole job that the file CONF describes."""
-    _run_job("run", **options)
+    from atd_dask.interface.tables import print_corpora, print_model
+
+    done = _run_job("run", **options)
+    print_corpora(done["corpus"])
+    print_model(done["null_model"])
 
 
 @atd.command()
 @_job_options
 def ingest(**options: Any) -> None:
     """Make the corpus stores of CONF from its documents."""
-    _run_job("ingest", **options)
+    from atd_dask.interface.tables import print_corpora
+
+    print_corpora(_run_job("ingest", **options))
+
+
+@atd.command()
+@_job_options
+def train(**options: Any) -> None:
+    """Train the null model of CONF on its training store."""
+    from atd_dask.interface.tables import print_model
+
+    print_model(_run_job("train", **options))
 
 
 def _run_job(
@@ -153,11 +168,10 @@ def _run_job(
     output: str | None,
     fresh: bool,
     progress: Progress,
-) -> None:
-    """Runs the function `stage` of the pipeline of that name."""
+) -> dict[str, Any]:
+    """Runs the function `stage` of the pipeline of that name; gives its summary."""
     from atd_dask.distribution.clients import connect
     from atd_dask.interface.config import load
-    from atd_dask.interface.tables import print_corpora
 
     if output is not None:
         overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
@@ -167,11 +181,11 @@ def _run_job(
         with connect(config.cluster, scheduler) as client:
             address = client.scheduler_info()["address"]
             progress.say(f"{config.name} on {address}", dashboard=client.dashboard_link)
-            parts = job(config, client, progress, fresh=fresh)
+            summary: dict[str, Any] = job(config, client, progress, fresh=fresh)
     except BrokenPipeError as error:
         # A failure like any other, whereas nobody reading the table below is none.
         raise ConnectionError(*error.args) from error
-    print_corpora(parts)
+    return summary
 
 
 @atd.command()

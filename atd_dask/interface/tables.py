@@ -54,6 +54,17 @@ def print_corpora(parts: Mapping[str, Mapping[str, Any]]) -> None:
         print(clean(remark))
 
 
+def print_model(model: Mapping[str, Any]) -> None:
+    """What training made."""
+    print(
+        clean(
+            f"null model: {model['n_topics']} topics, BIC {model['bic']:,.1f},"
+            f" {model['topics_per_document']:.2f} topics a document,"
+            f" {model['salient_words_per_topic']:.1f} words of its own a topic, {model['path']}"
+        )
+    )
+
+
 def format_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """A line for each fact; what holds further facts is followed by them."""
     for name, value in facts.items():

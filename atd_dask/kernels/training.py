@@ -88,12 +88,33 @@ class SearchState:
     finished: bool = False
 
 
-def evaluate_bic(result: Pass, n_specific: Ints, n_words: int) -> float:
+@dataclass(frozen=True, slots=True)
+class CostTerms:
+    """How often the entropy of the word switches counts: in the BIC, and in deciding on a switch.
+
+    The paper has M·N·H in bits times log 2, which is M·N·H in nats, in both. The authors' programs
+    take nats times log 2 in the BIC, and leave out the factor M when they decide.
+    """
+
+    authors: bool = False
+
+    @property
+    def in_bic(self) -> float:
+        return math.log(2) if self.authors else 1.0
+
+    def in_switch(self, n_topics: int) -> float:
+        return math.log(2) / n_topics if self.authors else 1.0
+
+
+def evaluate_bic(
+    result: Pass, n_specific: Ints, n_words: int, terms: CostTerms | None = None
+) -> float:
     """The paper's BIC, from a pass and the number of words of each topic."""
+    weight = (terms or CostTerms()).in_bic
     n_topics = len(n_specific)
     places = n_topics * n_words
     cost = result.n_docs * math.log(n_topics) + result.cost
-    cost += entropy_cost(int(n_specific.sum()), places) - 0.5 * math.log(places)
+    cost += weight * entropy_cost(int(n_specific.sum()), places) - 0.5 * math.log(places)
     for n_mine, tokens in zip(n_specific.tolist(), result.expected.tokens.tolist(), strict=True):
         cost += 0.5 * n_mine * math.log(tokens / (2 * math.pi))
     return float(cost - result.log_likelihood)
@@ -112,19 +133,22 @@ def search_orders(
     state: SearchState,
     orders: OrderRange,
     convergence: Convergence,
+    terms: CostTerms,
     keep: Callable[[SearchState], None] = lambda state: None,
 ) -> SearchState:
     """Goes on from a state to the end of the search; `keep` is told every state on the way."""
     while not state.finished:
         if state.iteration < 0:
-            state = _assign(passes, shared, state)
+            state = _assign(passes, shared, state, terms)
         else:
-            state = _iterate(passes, shared, state, orders, convergence)
+            state = _iterate(passes, shared, state, orders, convergence, terms)
         keep(state)
     return state
 
 
-def _assign(passes: Passes, shared: SharedModel, state: SearchState) -> SearchState:
+def _assign(
+    passes: Passes, shared: SharedModel, state: SearchState, terms: CostTerms
+) -> SearchState:
     """Every document to its best topic; topics that are no document's best one are dropped."""
     table = state.table
     while True:
@@ -135,7 +159,7 @@ def _assign(passes: Passes, shared: SharedModel, state: SearchState) -> SearchSt
         table = drop_topics(table, unused)
     if state.iteration < -1:
         first = state.iteration == -FIRST_ROUNDS
-        table = improve_words(result.expected, shared, None if first else table)
+        table = improve_words(result.expected, shared, None if first else table, terms)
     return replace(state, table=table, iteration=state.iteration + 1, start=Start.after(result))
 
 
@@ -145,6 +169,7 @@ def _iterate(
     state: SearchState,
     orders: OrderRange,
     convergence: Convergence,
+    terms: CostTerms,
 ) -> SearchState:
     """One GEM iteration; at the end of an order, the step to the next."""
     assert state.start is not None
@@ -152,11 +177,11 @@ def _iterate(
     n_specific = table.specific_words()
     slope = 0.5 * n_specific / state.start.tokens
     result = passes.fit(table, state.start.proportions, slope, state.start.anchors)
-    bic = evaluate_bic(result, n_specific, passes.n_words)
+    bic = evaluate_bic(result, n_specific, passes.n_words, terms)
     iteration = state.iteration + 1
     small = state.bic - bic <= convergence.tolerance * abs(bic)
     if iteration < convergence.max_iterations and not (small and iteration >= MIN_ITERATIONS):
-        table = improve_words(result.expected, shared, table)
+        table = improve_words(result.expected, shared, table, terms)
         start = Start.after(result)
         return replace(state, table=table, iteration=iteration, start=start, bic=bic)
     record = OrderRecord(
@@ -191,12 +216,13 @@ def _leave_order(state: SearchState, result: Pass, orders: OrderRange) -> Search
 
 
 def improve_words(
-    expected: ExpectedCounts, shared: SharedModel, table: WordTable | None
+    expected: ExpectedCounts, shared: SharedModel, table: WordTable | None, terms: CostTerms
 ) -> WordTable:
     """The words of all topics after the u-switches; from `table` on, or from every word that
     occurs under a topic."""
     start = WordSwitches.occurring(expected) if table is None else WordSwitches.of(table)
-    return estimate_words(expected, shared, switch_words(expected, shared, start))
+    weight = terms.in_switch(expected.n_topics)
+    return estimate_words(expected, shared, switch_words(expected, shared, start, weight))
 
 
 def drop_topics(table: WordTable, gone: NDArray[np.bool_]) -> WordTable:

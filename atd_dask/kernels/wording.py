@@ -35,6 +35,16 @@ def entropy_cost(n_on, places):
 
 
 @kernel
+def switch_costs(base, n_on, places, weight):
+    """What one more word costs that is on, and what one less saves; `base` is for the word's own
+    parameter, the entropy is taken `weight` times."""
+    now = entropy_cost(n_on, places)
+    more = entropy_cost(n_on + 1, places)
+    less = entropy_cost(n_on - 1, places)
+    return base + weight * (more - now), base + weight * (now - less)
+
+
+@kernel
 def switch_gain(x, shared, other_mass, other_shared):
     """What a word gains by being topic-specific beside the words that are; see the module."""
     total = other_mass + x
@@ -72,7 +82,9 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
 
 
 @kernel
-def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words):
+def _switch_words(
+    indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words, weight
+):
     """Sweeps over the switches of all topics until none changes; gives the words that are on.
 
     A sweep visits the words that occur under the topic, in their order, then the others by their
@@ -103,8 +115,7 @@ def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indpt
             all_shared += shared[word]
             if x[word] == 0.0:
                 depth = max(depth, rank[word] + 1)
-        cost_on = base + entropy_cost(n_on + 1, places) - entropy_cost(n_on, places)
-        cost_off = base + entropy_cost(n_on, places) - entropy_cost(n_on - 1, places)
+        cost_on, cost_off = switch_costs(base, n_on, places, weight)
         for _ in range(MAX_SWEEPS):
             changed = False
             for e in range(n_occurring + n_words):
@@ -128,8 +139,7 @@ def _switch_words(indptr, words, mass, tokens, shared, by_shared, rank, on_indpt
                 n_mine += sign
                 n_on += sign
                 depth = max(depth, e - n_occurring + 1)
-                cost_on = base + entropy_cost(n_on + 1, places) - entropy_cost(n_on, places)
-                cost_off = base + entropy_cost(n_on, places) - entropy_cost(n_on - 1, places)
+                cost_on, cost_off = switch_costs(base, n_on, places, weight)
             if not changed:
                 break
         if size + n_mine > len(new_words):
@@ -240,7 +250,10 @@ class SharedModel:
 
 
 def switch_words(
-    expected: ExpectedCounts, shared: SharedModel, switches: WordSwitches
+    expected: ExpectedCounts,
+    shared: SharedModel,
+    switches: WordSwitches,
+    entropy_weight: float = 1.0,
 ) -> WordSwitches:
     """The u-switches after sweeps from `switches` on, each flip lowering the expected BIC.
 
@@ -258,6 +271,7 @@ def switch_words(
             shared.rank,
             switches.indptr,
             switches.words,
+            entropy_weight,
         )
         settled = np.array_equal(indptr, switches.indptr) and np.array_equal(words, switches.words)
         switches = WordSwitches(indptr, words)

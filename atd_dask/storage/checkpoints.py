@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.places import Place
 
 FORMAT = b"atd-dask-checkpoint/1\n"
 
@@ -53,6 +54,10 @@ class Checkpoints:
             return None
         with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
             return told["facts"], dict(arrays)
+
+    def clear(self) -> None:
+        """Forgets every piece, of whatever key."""
+        Place.of(self.url).remove()
 
     def _place(self, name: str) -> str:
         return join(self.url, f"{name}.checkpoint")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.training import Training, train
+from atd_dask.distribution.training import Training, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
@@ -55,7 +55,7 @@ def training():
 
 @pytest.fixture(scope="module")
 def expected(training):
-    return digest(train(training, restarts=2))
+    return digest(train_restarts(training, restarts=2))
 
 
 @pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
@@ -66,7 +66,7 @@ def test_every_cluster_gives_the_same_bytes(
 ):
     monkeypatch.setattr(driver, "SMALL_ENTRIES", 2**22 if whole else 0)
     with local_client(workers, processes=processes) as client:
-        assert digest(train(training, 2, client)) == expected
+        assert digest(train_restarts(training, 2, client)) == expected
 
 
 def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):
@@ -89,7 +89,7 @@ def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):
             def keep(self, restart):
                 return lambda state: kill()
 
-        assert digest(train(training, 2, client, Killer())) == expected
+        assert digest(train_restarts(training, 2, client, Killer())) == expected
         assert len(killed) == 2
 
 
@@ -115,16 +115,16 @@ def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path, training, e
             return keep
 
     with pytest.raises(InterruptedSearchError):
-        train(training, 2, keeper=Interrupting(keeper.checkpoints, seconds_between=0))
+        train_restarts(training, 2, keeper=Interrupting(keeper.checkpoints, seconds_between=0))
     assert keeper.load(0, training_shared(training)) is not None
-    assert digest(train(training, 2, keeper=keeper)) == expected
+    assert digest(train_restarts(training, 2, keeper=keeper)) == expected
     again = []
 
     class Counting(SearchKeeper):
         def keep(self, restart):
             return again.append
 
-    assert digest(train(training, 2, keeper=Counting(keeper.checkpoints))) == expected
+    assert digest(train_restarts(training, 2, keeper=Counting(keeper.checkpoints))) == expected
     assert again == []
 
 

@@ -1,0 +1,99 @@
+"""The training store becomes the null model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.pipelines.ingest import corpus_path
+
+from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.errors import AtdError, InputError
+from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join
+from atd_dask.storage.models import FORMAT, NullModel, read_digest, write_model
+from atd_dask.storage.searches import SearchKeeper
+from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.interface.progress import Progress
+
+
+def model_path(config: RunConfig) -> str:
+    """Where the null model is."""
+    return join(config.output, "null_model.zarr")
+
+
+def train(
+    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
+) -> dict[str, Any]:
+    """Trains the null model of `config` on its training store; gives a summary.
+
+    A model that was made from the same store in the same way is left as it is, and a training that
+    was cut off goes on.
+    """
+    corpus = CorpusStore.open(corpus_path(config, "train"))
+    settings = {
+        "null_model": as_dict(config.null_model),
+        "seed": config.seed,
+        "compatibility": config.compatibility,
+    }
+    key = stage_key(FORMAT, corpus.digest, settings)
+    path = model_path(config)
+    done = None if fresh else finished_stage(config.output, "train", key)
+    if done is not None and _is_there(path, done["digest"]):
+        progress.say("the null model is up to date")
+        return done
+    if corpus.n_tokens == 0:
+        raise InputError(f"the training documents must have words, but {corpus.url} has none")
+    topics = config.null_model.topics
+    training = Training(
+        corpus,
+        OrderRange(topics.max, topics.min, topics.step),
+        Convergence(config.null_model.tolerance, config.null_model.max_iterations),
+        config.seed,
+        CostTerms(authors=config.compatibility == "authors"),
+    )
+    checkpoints = Checkpoints(join(config.output, "checkpoints", "train"), key)
+    if fresh:
+        checkpoints.clear()
+    n_orders = len(range(topics.max, topics.min - 1, -topics.step))
+    with progress.task("train", config.null_model.restarts * n_orders, "orders") as task:
+
+        def tell(restart: int, record: OrderRecord) -> None:
+            task.advance(restart=restart + 1, topics=record.n_topics, bic=f"{record.bic:,.1f}")
+
+        searches = train_restarts(
+            training, config.null_model.restarts, client, SearchKeeper(checkpoints), tell
+        )
+    best = choose_best(searches)
+    model = NullModel(
+        best,
+        corpus.vocabulary,
+        tuple(search.records for search in searches),
+        settings,
+        corpus.digest,
+    )
+    digest = write_model(path, model)
+    summary = {
+        "path": path,
+        "digest": digest,
+        "n_topics": model.record.n_topics,
+        "bic": model.record.bic,
+        "topics_per_document": model.record.topics_per_document,
+        "salient_words_per_topic": model.record.words_per_topic,
+    }
+    finish_stage(config.output, "train", key, summary)
+    checkpoints.clear()
+    return summary
+
+
+def _is_there(path: str, digest: str) -> bool:
+    try:
+        return read_digest(path) == digest
+    except AtdError:
+        return False
