@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from atd_dask.pipelines.detect import detect
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.train import train
 
@@ -22,4 +23,5 @@ def run(
     return {
         "corpus": ingest(config, client, progress, fresh),
         "null_model": train(config, client, progress, fresh),
+        "result": detect(config, client, progress, fresh),
     }

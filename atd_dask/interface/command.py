@@ -135,11 +135,12 @@ def atd() -> None:
 @_job_options
 def run(**options: Any) -> None:
     """Do the whole job that the file CONF describes."""
-    from atd_dask.interface.tables import print_corpora, print_model
+    from atd_dask.interface.tables import print_clusters, print_corpora, print_model
 
     done = _run_job("run", **options)
     print_corpora(done["corpus"])
     print_model(done["null_model"])
+    print_clusters(done["result"])
 
 
 @atd.command()
@@ -158,6 +159,15 @@ def train(**options: Any) -> None:
     from atd_dask.interface.tables import print_model
 
     print_model(_run_job("train", **options))
+
+
+@atd.command()
+@_job_options
+def detect(**options: Any) -> None:
+    """Find the clusters in the test store of CONF with its null model."""
+    from atd_dask.interface.tables import print_clusters
+
+    print_clusters(_run_job("detect", **options))
 
 
 def _run_job(

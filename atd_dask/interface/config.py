@@ -121,7 +121,7 @@ class MembershipConfig:
         ),
     ] = 0.2
     min_size: Annotated[
-        int, Rule("failures count once the cluster has more documents", at_least=0)
+        int, Rule("documents are tested once the cluster has so many", at_least=1)
     ] = 4
     patience: Annotated[int, Rule("as many failures in a row end the growth", at_least=1)] = 2
 
@@ -157,7 +157,15 @@ class DetectionConfig:
             "the documents from which bootstrap documents are drawn",
             choices=("validation", "validation+batch", "train"),
         ),
-    ] = "validation"
+    ] = "validation+batch"
+    mothers: Annotated[
+        int,
+        Rule(
+            "a bootstrap document is drawn from one of so many most similar documents, none of"
+            " which serves twice in a bootstrap cluster; 1 is the paper's rule",
+            at_least=1,
+        ),
+    ] = 10
     membership: Annotated[
         MembershipConfig, Rule("the test of a document that is to join a cluster (B1)")
     ] = MembershipConfig()
@@ -280,6 +288,7 @@ PAPER = {
     "seeds": "1",
     "stop": "membership",
     "pool": "validation",
+    "mothers": "1",
     "membership.replicates": "1000",
     "membership.level": "0.99",
     "membership.test_below": "0.2",

@@ -65,6 +65,36 @@ def print_model(model: Mapping[str, Any]) -> None:
     )
 
 
+def print_clusters(result: Mapping[str, Any]) -> None:
+    """What detection found: a row for each cluster, the one that was not significant included."""
+    header = ["cluster", "documents", "p-value", "significant", "words"]
+    judged = any("evaluation" in cluster for cluster in result["clusters"])
+    if judged:
+        header += ["label", "recall", "precision", "F1"]
+    rows = []
+    for cluster in result["clusters"]:
+        words = [w["word"] for w in cluster["salient_words"] if w["occurring"]][:8]
+        row = [
+            str(cluster["index"]),
+            f"{cluster['size']:,}",
+            f"{cluster['p_value']:.4g}",
+            "yes" if cluster["significant"] else "no",
+            " ".join(words),
+        ]
+        if judged:
+            found = cluster.get("evaluation")
+            row += (
+                [found["label"], *(f"{found[name]:.2f}" for name in ("recall", "precision", "f1"))]
+                if found
+                else ["", "", "", ""]
+            )
+        rows.append(row)
+    if rows:
+        print_table(header, rows)
+    else:
+        print("no cluster was found")
+
+
 def format_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """A line for each fact; what holds further facts is followed by them."""
     for name, value in facts.items():

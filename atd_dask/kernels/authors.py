@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from atd_dask.kernels.alternative import hard_share
 from atd_dask.kernels.fitting import (
     Fit,
     best_topic,
@@ -23,12 +24,15 @@ from atd_dask.kernels.fitting import (
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.mixtures import log_likelihood, mix
 from atd_dask.kernels.model import Block, Proportions, WordTable
+from atd_dask.kernels.wording import entropy_cost
 
 # j = all topics, n = distinct words of a document
 
 CHANGE = 1e-4
 MAX_STEPS = 500
 MAX_SWEEPS = 10
+LEAST_WORDS = 2
+ADDED = 1e-5
 
 
 @kernel
@@ -105,7 +109,7 @@ def _fit_block(indptr, terms, counts, table):
     theta = np.zeros((n_docs, table.n_topics))
     lengths = np.zeros(n_docs, np.int64)
     likelihoods = np.zeros(n_docs)
-    cost = 0.0
+    costs = np.zeros(n_docs)
     for d in range(n_docs):
         first = indptr[d]
         last = indptr[d + 1]
@@ -117,16 +121,176 @@ def _fit_block(indptr, terms, counts, table):
         work.active[0] = best_topic(table, work, n)
         work.theta[0] = 1.0
         m, likelihoods[d] = sweep_switches(work, 1, n, length, -1)
-        cost += work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
+        costs[d] = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
         for a in range(m):
             theta[d, work.active[a]] = work.theta[a]
-    return theta, lengths, likelihoods, cost
+    return theta, lengths, likelihoods, costs
 
 
 def fit_block(block: Block, table: WordTable) -> Fit:
     """Fits every document of a block as the authors' programs do."""
-    theta, lengths, likelihoods, cost = _fit_block(*block.arrays, table)
+    theta, lengths, likelihoods, costs = _fit_block(*block.arrays, table)
     documents, topics = np.nonzero(theta)
     indptr = np.searchsorted(documents, np.arange(len(block) + 1))
     proportions = Proportions(indptr, topics.astype(np.int32), theta[documents, topics])
-    return Fit(proportions, lengths, likelihoods, cost)
+    return Fit(proportions, lengths, likelihoods, costs)
+
+
+@kernel
+def _sweep_words(shared, x, on, tokens):
+    """Their u-sweeps over all words in order; the sum of the counts that are on is the one before
+    the flip on both sides of a comparison."""
+    n_words = len(shared)
+    n_on = 0
+    all_mass = 0.0
+    off_shared = 0.0
+    for word in range(n_words):
+        if on[word]:
+            n_on += 1
+            all_mass += x[word]
+        else:
+            off_shared += shared[word]
+    base = 0.5 * math.log(tokens / (2 * math.pi))
+    weight = math.log(2)
+    for _ in range(MAX_SWEEPS):
+        changed = False
+        for word in range(n_words):
+            sign = -1 if on[word] else 1
+            if sign < 0 and n_on <= LEAST_WORDS:
+                continue
+            mu = all_mass / (1.0 - off_shared)
+            new_mass = all_mass + sign * x[word]
+            new_off = off_shared - sign * shared[word]
+            new_mu = new_mass / (1.0 - new_off)
+            own = new_mu if sign > 0 else mu
+            gain = sign * x[word] * math.log(x[word] / (own * shared[word]))
+            gain -= all_mass * math.log(new_mu / mu)
+            cost = sign * base
+            cost += weight * (entropy_cost(n_on + sign, n_words) - entropy_cost(n_on, n_words))
+            if cost - gain < 0.0:
+                changed = True
+                on[word] = not on[word]
+                n_on += sign
+                all_mass = new_mass
+                off_shared = new_off
+        if not changed:
+            break
+    return n_on
+
+
+@kernel
+def _set_topic(shared, x, on, extra):
+    all_mass = 0.0
+    off_shared = 0.0
+    for word in range(len(shared)):
+        if on[word]:
+            all_mass += x[word]
+        else:
+            off_shared += shared[word]
+    mu = all_mass / (1.0 - off_shared)
+    for word in range(len(shared)):
+        extra[word] = x[word] / mu if on[word] else shared[word]
+
+
+@kernel
+def train_topic(context, indptr, terms, counts):
+    """The new topic on documents as their programs learn it; as `alternative.train_topic`."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    n_words = len(table.shared)
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    x = np.zeros(n_words)
+    on = np.zeros(n_words, np.bool_)
+    tokens = 0
+    for e in range(indptr[n_docs]):
+        x[terms[e]] += counts[e]
+        on[terms[e]] = True
+        tokens += counts[e]
+    extra = np.zeros(n_words)
+    _set_topic(table.shared, x, on, extra)
+    active = np.zeros((n_docs, new + 1), np.int32)
+    theta = np.zeros((n_docs, new + 1))
+    n_active = np.ones(n_docs, np.int64)
+    active[:, 0] = new
+    theta[:, 0] = 1.0
+    likelihoods = np.zeros(n_docs)
+    shares = np.zeros(n_docs)
+    previous = 0.0
+    objective = 0.0
+    for iteration in range(MAX_STEPS):
+        x[:] = ADDED
+        for d in range(n_docs):
+            first = indptr[d]
+            last = indptr[d + 1]
+            n, length = load_document(table, terms[first:last], counts[first:last], work)
+            fill_rows(table, extra, work, n)
+            m = n_active[d]
+            work.trial_active[:m] = active[d, :m]
+            work.trial_theta[:m] = theta[d, :m]
+            repeat_em(work, m, n, length)
+            theta[d, :m] = work.trial_theta[:m]
+            for a in range(m):
+                if work.trial_active[a] == new and work.g[a] > 0.0:
+                    before = work.trial_theta[a] * length / work.g[a]
+                    for i in range(n):
+                        mine = before * work.rows[new, i] / work.trial_p[i]
+                        x[work.words[i]] += work.counts[i] * mine
+        n_on = _sweep_words(table.shared, x, on, tokens)
+        _set_topic(table.shared, x, on, extra)
+        objective = 0.5 * n_on * math.log(tokens / (2 * math.pi))
+        objective += math.log(2) * entropy_cost(n_on, n_words)
+        for d in range(n_docs):
+            first = indptr[d]
+            last = indptr[d + 1]
+            n, length = load_document(table, terms[first:last], counts[first:last], work)
+            fill_rows(table, extra, work, n)
+            m = n_active[d]
+            work.active[:m] = active[d, :m]
+            work.theta[:m] = theta[d, :m]
+            m, likelihoods[d] = sweep_switches(work, m, n, length, new)
+            n_active[d] = m
+            active[d, :m] = work.active[:m]
+            theta[d, :m] = work.theta[:m]
+            shares[d] = hard_share(work, m, n, length, new)
+            objective -= likelihoods[d] + work.log_choose[m]
+            objective -= 0.5 * m * math.log(length / (2 * math.pi))
+        if iteration > 0:
+            change = (previous - objective) / previous
+            if 0.0 <= change <= CHANGE:
+                break
+        previous = objective
+    proportions = np.zeros((n_docs, new + 1))
+    for d in range(n_docs):
+        for a in range(n_active[d]):
+            proportions[d, active[d, a]] = theta[d, a]
+    return extra, on, likelihoods, shares, proportions, objective
+
+
+@kernel
+def next_document(context, extra, indptr, terms, counts, null, outside):
+    """As `growth`'s, with their fit of every document."""
+    table = context.table
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    best = -1
+    best_gain = -np.inf
+    best_share = 0.0
+    for d in range(len(indptr) - 1):
+        if not outside[d]:
+            continue
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        if n == 0:
+            continue
+        fill_rows(table, extra, work, n)
+        work.active[0] = new
+        work.theta[0] = 1.0
+        m, likelihood = sweep_switches(work, 1, n, length, new)
+        gain = (likelihood - null[d]) / abs(null[d])
+        if gain > best_gain:
+            best = d
+            best_gain = gain
+            best_share = hard_share(work, m, n, length, new)
+    return best, best_gain, best_share

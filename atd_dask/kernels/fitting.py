@@ -11,6 +11,7 @@ and removals, lower the BIC by at least what their own objectives fell.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -335,7 +336,7 @@ def _fit_block(
     out_theta = np.zeros(2 * n_docs + 16)
     lengths = np.zeros(n_docs, np.int64)
     likelihoods = np.zeros(n_docs)
-    cost = 0.0
+    costs = np.zeros(n_docs)
     size = 0
     for d in range(n_docs):
         first = indptr[d]
@@ -355,7 +356,7 @@ def _fit_block(
             m = 1
         fill_rows(table, extra, work, n)
         m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
-        cost += work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
+        costs[d] = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
         _sort_active(work, m)
         if size + m > len(out_topics):
             out_topics = np.concatenate((out_topics, np.zeros(len(out_topics) + m, np.int32)))
@@ -364,7 +365,7 @@ def _fit_block(
         out_theta[size : size + m] = work.theta[:m]
         size += m
         out_indptr[d + 1] = size
-    return out_indptr, out_topics[:size], out_theta[:size], lengths, likelihoods, cost
+    return out_indptr, out_topics[:size], out_theta[:size], lengths, likelihoods, costs
 
 
 @kernel
@@ -392,7 +393,31 @@ class Fit:
     proportions: Proportions
     lengths: Ints  # documents: tokens that the model knows
     log_likelihoods: Floats  # documents
-    cost: float  # Σ log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
+    costs: Floats  # documents: log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Fit]) -> Fit:
+        if not parts:
+            nothing = np.zeros(0)
+            return cls(Proportions.empty(0), np.zeros(0, np.int64), nothing, nothing)
+        return cls(
+            Proportions.concatenate([part.proportions for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+            np.concatenate([part.log_likelihoods for part in parts]),
+            np.concatenate([part.costs for part in parts]),
+        )
+
+    def join(self, other: Fit) -> Fit:
+        return Fit.concatenate([self, other])
+
+    def take(self, documents: Ints) -> Fit:
+        """Some documents, in the given order."""
+        return Fit(
+            self.proportions.take(documents),
+            self.lengths[documents],
+            self.log_likelihoods[documents],
+            self.costs[documents],
+        )
 
 
 def fit_block(
@@ -410,10 +435,10 @@ def fit_block(
     start = Proportions.empty(len(block)) if start is None else start
     slope = np.zeros(table.n_topics) if slope is None else slope
     anchors = np.full(table.n_topics, -1) if anchors is None else anchors
-    indptr, topics, theta, lengths, likelihoods, cost = _fit_block(
+    indptr, topics, theta, lengths, likelihoods, costs = _fit_block(
         *block.arrays, table, slope, anchors, start.indptr, start.topics, start.theta
     )
-    return Fit(Proportions(indptr, topics, theta), lengths, likelihoods, cost)
+    return Fit(Proportions(indptr, topics, theta), lengths, likelihoods, costs)
 
 
 def assign_block(block: Block, table: WordTable) -> Proportions:

@@ -18,6 +18,13 @@ Ints = NDArray[np.int64]
 Topics = NDArray[np.int32]
 
 
+def take_rows(indptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Some rows of a CSR matrix: their own row ends, and which entries they have."""
+    sizes = np.diff(indptr)[rows]
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    return ends, np.arange(ends[-1]) + np.repeat(indptr[rows] - ends[:-1], sizes)
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive documents as rows of a CSR matrix: the unit in which a corpus is worked on."""
@@ -29,6 +36,19 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def take(self, documents: Ints) -> Block:
+        """Some documents, in the given order."""
+        indptr, entries = take_rows(self.indptr, documents)
+        return Block(indptr, self.terms[entries], self.counts[entries])
+
+    def join(self, other: Block) -> Block:
+        """These documents, then the others."""
+        return Block(
+            np.concatenate((self.indptr, self.indptr[-1] + other.indptr[1:])),
+            np.concatenate((self.terms, other.terms)),
+            np.concatenate((self.counts, other.counts)),
+        )
 
     @property
     def arrays(self) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
@@ -94,6 +114,11 @@ class Proportions:
             np.concatenate([part.topics for part in parts]),
             np.concatenate([part.theta for part in parts]),
         )
+
+    def take(self, documents: Ints) -> Proportions:
+        """Some documents, in the given order."""
+        indptr, entries = take_rows(self.indptr, documents)
+        return Proportions(indptr, self.topics[entries], self.theta[entries])
 
     def part(self, start: int, stop: int) -> Proportions:
         """The documents from `start` to before `stop`."""

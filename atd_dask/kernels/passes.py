@@ -24,7 +24,7 @@ class Pass:
     cost: float  # Σ_d log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
     n_docs: int  # documents with a known word
     anchors: Ints  # topics: the document with most of the topic, -1 where none has it
-    anchor_weights: Floats  # topics: θ_jd L_d of that document
+    anchor_weights: Floats  # topics: θ_jd L_d of that document, -1 where none has it
 
 
 class Passes(Protocol):
@@ -50,7 +50,7 @@ def fit_pass(
 ) -> Pass:
     """Switches and proportions of every document, then the expected counts."""
     fit = fit_block(block, table, start, slope, anchors)
-    return _close(block, table, fit.proportions, _add_up(fit.log_likelihoods), fit.cost)
+    return _close(block, table, fit.proportions, add_up(fit.log_likelihoods), add_up(fit.costs))
 
 
 def _close(
@@ -65,7 +65,7 @@ def _close(
 
 
 @kernel
-def _add_up(values):
+def add_up(values):
     """The sum from the first to the last, whatever the machine."""
     total = 0.0
     for value in values:
@@ -76,14 +76,14 @@ def _add_up(values):
 @kernel
 def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):
     anchors = np.full(n_topics, -1)
-    weights = np.zeros(n_topics)
+    weights = np.full(n_topics, -1.0)
     for d in range(len(indptr) - 1):
         length = 0
         for i in range(indptr[d], indptr[d + 1]):
             length += counts[i]
         for k in range(theta_indptr[d], theta_indptr[d + 1]):
             weight = theta[k] * length
-            if anchors[topics[k]] < 0 or weight > weights[topics[k]]:
+            if weight > weights[topics[k]]:
                 anchors[topics[k]] = d
                 weights[topics[k]] = weight
     return anchors, weights

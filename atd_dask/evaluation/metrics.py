@@ -1,0 +1,86 @@
+"""The paper's metrics: how well clusters agree with anomalous labels.
+
+Documents count in the order in which they joined. The area is that of the trapezoids between the
+points (recall, precision) after each document, from the first document on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Labels = Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well a list of documents agrees with the true ones."""
+
+    recall: float
+    precision: float
+    f1: float
+    auc: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAgreement:
+    """A cluster against its majority label: of the whole batch, and of what was left of it when
+    the cluster was found."""
+
+    label: str
+    whole: Agreement
+    remaining: Agreement
+
+
+def compare(hits: Sequence[bool], n_true: int) -> Agreement:
+    """Documents in order, each a hit or not, against `n_true` true ones."""
+    found = 0
+    area = 0.0
+    recall = precision = 0.0
+    for number, hit in enumerate(hits, 1):
+        found += hit
+        before = recall, precision
+        recall = found / n_true if n_true else 0.0
+        precision = found / number
+        if number > 1:
+            area += (recall - before[0]) * (precision + before[1]) / 2
+    total = recall + precision
+    return Agreement(recall, precision, 2 * recall * precision / total if total else 0.0, area)
+
+
+def compare_cluster(
+    documents: Sequence[int], labels: Labels, anomalous: Sequence[str], gone: frozenset[int]
+) -> ClusterAgreement | None:
+    """A cluster against the anomalous label that most of its documents have, the first of equals;
+    `gone` are documents of earlier clusters. None where no document has one."""
+    counts = {label: sum(label in labels[d] for d in documents) for label in anomalous}
+    label = max(anomalous, key=lambda name: counts[name], default=None)
+    if label is None or counts[label] == 0:
+        return None
+    hits = [label in labels[document] for document in documents]
+    true = [row for row, some in enumerate(labels) if label in some]
+    return ClusterAgreement(
+        label,
+        compare(hits, len(true)),
+        compare(hits, sum(row not in gone for row in true)),
+    )
+
+
+def compare_documents(
+    clusters: Sequence[Sequence[int]], labels: Labels, anomalous: Sequence[str]
+) -> Agreement:
+    """The documents of all clusters, in that order, against all anomalous documents."""
+    names = set(anomalous)
+    true = [not names.isdisjoint(some) for some in labels]
+    return compare([true[row] for cluster in clusters for row in cluster], sum(true))
+
+
+def average(agreements: Sequence[Agreement]) -> Agreement:
+    """The mean over clusters; all zeros for none."""
+    n = max(len(agreements), 1)
+    return Agreement(
+        sum(a.recall for a in agreements) / n,
+        sum(a.precision for a in agreements) / n,
+        sum(a.f1 for a in agreements) / n,
+        sum(a.auc for a in agreements) / n,
+    )

@@ -1,0 +1,123 @@
+"""The result of a detection as people and programs read it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from atd_dask.evaluation.metrics import (
+    Labels,
+    average,
+    compare_cluster,
+    compare_documents,
+)
+
+FORMAT = "atd-dask-result/1"
+
+
+def describe_cluster(
+    cluster: Any,
+    index: int,
+    occurring: np.ndarray[Any, np.dtype[np.bool_]],
+    shared: np.ndarray[Any, np.dtype[np.float64]],
+    vocabulary: Sequence[str],
+    ids: Sequence[str],
+    labels: Labels,
+) -> dict[str, Any]:
+    """One entry of `clusters` in result.json. `occurring` says which words the documents have."""
+    topic = cluster.topic
+    words = np.flatnonzero(topic.specific)
+    order = words[np.lexsort((words, -topic.probabilities[words]))]
+    return {
+        "index": index,
+        "significant": cluster.significant,
+        "p_value": cluster.p_value,
+        "replicates": len(cluster.scores),
+        "size": len(cluster.documents),
+        "score": cluster.score,
+        "bic_gain": cluster.growth.gain,
+        "n_salient": len(words),
+        "n_salient_occurring": int(np.count_nonzero(occurring[words])),
+        "documents": [
+            {
+                "row": row,
+                "id": ids[row],
+                "share": float(topic.shares[place]),
+                "labels": list(labels[row]),
+            }
+            for place, row in enumerate(cluster.documents)
+        ],
+        "salient_words": [
+            {
+                "word": vocabulary[word],
+                "probability": float(topic.probabilities[word]),
+                "shared_probability": float(shared[word]),
+                "occurring": bool(occurring[word]),
+            }
+            for word in order.tolist()
+        ],
+    }
+
+
+def evaluate_clusters(
+    clusters: Sequence[dict[str, Any]], labels: Labels, anomalous: Sequence[str]
+) -> dict[str, Any]:
+    """Adds `evaluation` to every cluster that has an anomalous document; gives the summary over
+    the significant ones, against the whole batch and against what was left of it."""
+    gone: frozenset[int] = frozenset()
+    whole, remaining = [], []
+    found = [cluster for cluster in clusters if cluster["significant"]]
+    for cluster in clusters:
+        rows = [document["row"] for document in cluster["documents"]]
+        agreement = compare_cluster(rows, labels, anomalous, gone)
+        if agreement is not None:
+            cluster["evaluation"] = {
+                "label": agreement.label,
+                **asdict(agreement.whole),
+                "of_remaining": asdict(agreement.remaining),
+            }
+        if cluster["significant"]:
+            nothing = average([])
+            whole.append(agreement.whole if agreement else nothing)
+            remaining.append(agreement.remaining if agreement else nothing)
+            gone |= set(rows)
+    lists = [[document["row"] for document in cluster["documents"]] for cluster in found]
+    individual = compare_documents(lists, labels, anomalous)
+    group, group_remaining = average(whole), average(remaining)
+    return {
+        "group": {"f1": group.f1, "auc": group.auc},
+        "group_of_remaining": {"f1": group_remaining.f1, "auc": group_remaining.auc},
+        "individual": {"f1": individual.f1, "auc": individual.auc},
+    }
+
+
+def write_json(result: dict[str, Any]) -> bytes:
+    """The same result gives the same bytes."""
+    return json.dumps(result, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def write_csv(clusters: Sequence[dict[str, Any]]) -> bytes:
+    """A row for each document of a cluster."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["cluster", "significant", "p_value", "row", "id", "share", "labels"])
+    for cluster in clusters:
+        for document in cluster["documents"]:
+            table.writerow(
+                [
+                    cluster["index"],
+                    cluster["significant"],
+                    cluster["p_value"],
+                    document["row"],
+                    document["id"],
+                    document["share"],
+                    " ".join(document["labels"]),
+                ]
+            )
+    return text.getvalue().encode()

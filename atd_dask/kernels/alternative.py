@@ -1,0 +1,192 @@
+"""The alternative model: the null model and one new topic, learned on a cluster of documents.
+
+The new topic has the number after the null model's last. It is on in every document of the cluster,
+and only its words, its switches û and the documents' proportions are learned (equation bicM1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.fitting import (
+    fill_rows,
+    fit_document,
+    load_document,
+    longest_document,
+    make_workspace,
+)
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.model import Block, Floats, Ints, WordTable
+from atd_dask.kernels.wording import SharedModel, entropy_cost, sweep_topic
+
+# d = documents of the cluster, n = words, j = topics with the new one
+
+TOLERANCE = 1e-5
+MAX_ITERATIONS = 50
+
+# What an absent word counts under the new topic. Between 1e-8 and 1e-3 it decides nothing.
+ABSENT = 1e-5
+
+
+class NullContext(NamedTuple):
+    """What stays the same while clusters are grown: the null model, and its words by frequency."""
+
+    table: WordTable
+    by_shared: Ints  # n
+    rank: Ints  # n
+    every_word: bool  # True for LDA in place of the parsimonious model: all words topic-specific
+
+    @classmethod
+    def of(cls, table: WordTable, every_word: bool = False) -> NullContext:
+        shared = SharedModel.from_probabilities(table.shared)
+        return cls(table, shared.by_probability, shared.rank, every_word)
+
+
+@kernel
+def estimate_topic(context, words, x, on, extra):
+    """The word probabilities of the new topic for given switches and expected counts."""
+    shared = context.table.shared
+    all_mass = 0.0
+    all_shared = 0.0
+    for word in range(len(shared)):
+        if on[word]:
+            all_mass += max(x[word], ABSENT)
+            all_shared += shared[word]
+    for word in range(len(shared)):
+        extra[word] = shared[word]
+        if on[word]:
+            extra[word] = max(x[word], ABSENT) * (all_shared / all_mass)
+
+
+@kernel
+def hard_share(work, m, n, length, new):
+    """The share of the tokens whose likeliest topic is the new one; ties go to the others."""
+    theta_new = 0.0
+    for a in range(m):
+        if work.active[a] == new:
+            theta_new = work.theta[a]
+    tokens = 0.0
+    for i in range(n):
+        mine = theta_new * work.rows[new, i]
+        wins = True
+        for a in range(m):
+            if work.active[a] != new and work.theta[a] * work.rows[work.active[a], i] >= mine:
+                wins = False
+        if wins:
+            tokens += work.counts[i]
+    return tokens / length
+
+
+@kernel
+def train_topic(context, indptr, terms, counts):
+    """Learns the new topic on documents, afresh.
+
+    Gives its word probabilities and switches, for each document the log-likelihood, the share of
+    the new topic and the proportions (documents × topics), and the BIC.
+    """
+    table = context.table
+    n_docs = len(indptr) - 1
+    n_words = len(table.shared)
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    x = np.zeros(n_words)
+    on = np.zeros(n_words, np.bool_)
+    tokens = 0
+    for e in range(indptr[n_docs]):
+        if table.shared[terms[e]] > 0.0:
+            x[terms[e]] += counts[e]
+            on[terms[e]] = True
+            tokens += counts[e]
+    words = np.flatnonzero(x).astype(np.int32)
+    if context.every_word:
+        for word in range(n_words):
+            on[word] = table.shared[word] > 0.0
+    n_on = 0
+    for word in range(n_words):
+        n_on += on[word]
+    extra = np.zeros(n_words)
+    estimate_topic(context, words, x, on, extra)
+    active = np.zeros((n_docs, new + 1), np.int32)
+    theta = np.zeros((n_docs, new + 1))
+    n_active = np.ones(n_docs, np.int64)
+    active[:, 0] = new
+    theta[:, 0] = 1.0
+    slope = np.zeros(new + 1)
+    anchors = np.full(new + 1, -1)
+    likelihoods = np.zeros(n_docs)
+    shares = np.zeros(n_docs)
+    previous = np.inf
+    bic = np.inf
+    for iteration in range(MAX_ITERATIONS):
+        bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
+        x[:] = 0.0
+        for d in range(n_docs):
+            first = indptr[d]
+            last = indptr[d + 1]
+            n, length = load_document(table, terms[first:last], counts[first:last], work)
+            if n == 0:
+                continue
+            fill_rows(table, extra, work, n)
+            m = n_active[d]
+            work.active[:m] = active[d, :m]
+            work.theta[:m] = theta[d, :m]
+            anchors[new] = d
+            m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
+            n_active[d] = m
+            active[d, :m] = work.active[:m]
+            theta[d, :m] = work.theta[:m]
+            shares[d] = hard_share(work, m, n, length, new)
+            bic += work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
+            bic -= likelihoods[d]
+            theta_new = 0.0
+            for a in range(m):
+                if work.active[a] == new:
+                    theta_new = work.theta[a]
+            for i in range(n):
+                x[work.words[i]] += work.counts[i] * theta_new * work.rows[new, i] / work.p[i]
+        if previous - bic <= TOLERANCE * abs(bic):
+            break
+        previous = bic
+        if iteration == MAX_ITERATIONS - 1:
+            break
+        if not context.every_word:
+            n_on = sweep_topic(
+                words,
+                x,
+                on,
+                table.shared,
+                context.by_shared,
+                context.rank,
+                tokens,
+                n_on,
+                n_words,
+                1.0,
+            )
+        estimate_topic(context, words, x, on, extra)
+    proportions = np.zeros((n_docs, new + 1))
+    for d in range(n_docs):
+        for a in range(n_active[d]):
+            proportions[d, active[d, a]] = theta[d, a]
+    return extra, on, likelihoods, shares, proportions, bic
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The new topic as it was learned on a cluster."""
+
+    probabilities: Floats  # n: with the shared ones filled in
+    specific: NDArray[np.bool_]  # n: û
+    log_likelihoods: Floats  # d
+    shares: Floats  # d: of the new topic, by hard assignment
+    proportions: Floats  # d × j
+    bic: float
+
+
+def train_alternative(context: NullContext, cluster: Block) -> Alternative:
+    """The alternative model of a cluster."""
+    return Alternative(*train_topic(context, *cluster.arrays))

@@ -1,0 +1,172 @@
+"""Candidate clusters: where they start, how they grow, and when growth ends (Algorithm 1).
+
+Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.bootstrap import Pool, count_reaching
+from atd_dask.kernels.growth import Batch, Candidate
+from atd_dask.kernels.philox import make_key
+
+# So many documents candidates have when they are compared; the one of largest gain then goes on.
+PREVIEW_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A document joins."""
+
+    document: int
+    share: float  # of the new topic in it, before it joined
+    gain: float  # of the cluster's BIC over the null model, before it joined
+    score: float  # of the cluster, before it joined
+    failed: bool = False  # the test of membership
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A cluster on its way."""
+
+    seed: int
+    steps: tuple[Step, ...] = ()
+    ended: bool = False
+    documents: tuple[int, ...] = ()  # of the cluster, once growth has ended
+    gain: float = -np.inf  # of that cluster
+
+    @property
+    def so_far(self) -> tuple[int, ...]:
+        return (self.seed, *(step.document for step in self.steps))
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipRule:
+    """The paper's end of growth (Algorithm 3): documents in which the new topic is not significant.
+
+    A document whose share of the new topic is below `test_below` is compared with bootstrap
+    documents, once the cluster has `min_size` documents. `patience` failures in a row end the
+    growth, and these documents leave again; a lone one stays.
+    """
+
+    replicates: int = 1000
+    level: float = 0.99
+    test_below: float = 0.2
+    min_size: int = 4
+    patience: int = 2
+
+    @property
+    def most_reaching(self) -> int:
+        """So many replicates may reach the document's share if it is to pass."""
+        return int(np.floor((self.replicates + 1) * (1 - self.level) + 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class BicRule:
+    """Growth ends when the gain in BIC has not risen for `patience` documents; the cluster is the
+    one of largest gain."""
+
+    patience: int = 2
+
+
+StopRule = MembershipRule | BicRule
+
+
+@dataclass(frozen=True)
+class Grower:
+    """Grows clusters in a batch, among the documents that are `available`."""
+
+    batch: Batch
+    available: NDArray[np.bool_]  # documents
+    rule: StopRule
+    pool: Pool
+    key: tuple[object, ...]  # what the random numbers are for
+    max_size: int | None = None
+
+    def fork(self) -> Grower:
+        """The same, for growth beside others."""
+        return replace(self, batch=self.batch.fork())
+
+    def grow(
+        self,
+        growth: Growth,
+        size: int | None = None,
+        keep: Callable[[Growth], None] = lambda growth: None,
+    ) -> Growth:
+        """Goes on until growth ends, or until the cluster has `size` documents."""
+        outside = self.available.copy()
+        outside[list(growth.so_far)] = False
+        while not growth.ended and (size is None or len(growth.so_far) < size):
+            growth = self._step(growth, outside)
+            keep(growth)
+        return growth
+
+    def _step(self, growth: Growth, outside: NDArray[np.bool_]) -> Growth:
+        documents = np.array(growth.so_far)
+        topic = self.batch.train(documents)
+        gain = self.batch.gain(documents, topic)
+        full = self.max_size is not None and len(documents) >= self.max_size
+        candidate = None if full else self.batch.next_document(topic, outside)
+        if isinstance(self.rule, BicRule):
+            gains = [step.gain for step in growth.steps] + [gain]
+            best = int(np.argmax(gains))
+            if candidate is None or len(gains) - 1 - best >= self.rule.patience:
+                return self._end(growth, documents[: best + 1])
+        if candidate is None:
+            return self._end(growth, documents)
+        failed = self._fails(candidate, topic, len(documents))
+        score = self.batch.score(documents, topic)
+        step = Step(candidate.document, candidate.share, gain, score, failed)
+        outside[candidate.document] = False
+        growth = replace(growth, steps=(*growth.steps, step))
+        if isinstance(self.rule, MembershipRule):
+            patience = self.rule.patience
+            if len(growth.steps) >= patience and all(s.failed for s in growth.steps[-patience:]):
+                return self._end(growth, np.array(growth.so_far[:-patience]))
+        return growth
+
+    def _end(self, growth: Growth, documents: NDArray[np.int64]) -> Growth:
+        topic = self.batch.train(documents)
+        gain = self.batch.gain(documents, topic)
+        return replace(growth, ended=True, documents=tuple(documents.tolist()), gain=gain)
+
+    def _fails(self, candidate: Candidate, topic: Alternative, size: int) -> bool:
+        rule = self.rule
+        if not isinstance(rule, MembershipRule):
+            return False
+        if candidate.share >= rule.test_below or size < rule.min_size:
+            return False
+        reaching = count_reaching(
+            self.batch.context,
+            topic,
+            self.pool,
+            self.batch.proportions(candidate.document),
+            int(self.batch.fit.lengths[candidate.document]),
+            candidate.share,
+            make_key(*self.key, "membership", size),
+            range(rule.replicates),
+            rule.most_reaching,
+        )
+        return reaching > rule.most_reaching
+
+    def preview_gain(self, growth: Growth) -> float:
+        """The gain of a cluster as it stands."""
+        if growth.ended:
+            return growth.gain
+        documents = np.array(growth.so_far)
+        return self.batch.gain(documents, self.batch.train(documents))
+
+
+def choose_seeds(batch: Batch, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
+    """The documents of least likelihood for their length under the null model (the paper has the
+    first of them)."""
+    lengths = batch.fit.lengths
+    usable = np.flatnonzero(available & (lengths > 0))
+    order = np.argsort(batch.fit.log_likelihoods[usable] / lengths[usable], kind="stable")
+    return [int(document) for document in usable[order[:n_seeds]]]

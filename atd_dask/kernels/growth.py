@@ -1,0 +1,249 @@
+"""Growing a cluster: which document of a batch is the next to join.
+
+The next document has the largest relative gain (l1 − l0)/|l0|. To find it, few documents are fitted
+under the alternative model. For any mixture p of a document and g_j = (1/L) Σ c β_j / p, no mixture
+of topics has a log-likelihood above f(p) + L log max_j g_j (Jensen). With p kept for each document,
+that limit costs one sparse product for a new topic, and documents are fitted in the order of their
+limits until the next limit is below the best gain found.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
+from atd_dask.kernels.fitting import (
+    Fit,
+    fill_rows,
+    fit_document,
+    load_document,
+    longest_document,
+    make_workspace,
+)
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.mixtures import exchange, gradients, log_likelihood, mix
+from atd_dask.kernels.model import Block, Floats, Ints
+
+# How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
+NEAR = 0.1
+MAX_STEPS = 200
+
+# Above what rounding can do to a relative gain.
+ROUNDING = 1e-10
+
+
+@kernel
+def _approach(work, m, n, length):
+    """Brings the mixture of the first m topics near to the best; gives its log-likelihood and
+    the largest g."""
+    mix(work.rows, work.active, work.theta, work.p, m, n)
+    largest = 1.0
+    for _ in range(MAX_STEPS):
+        largest = gradients(work.counts, work.rows, work.active, work.p, work.g, m, n, length)
+        if length * (largest - 1.0) <= NEAR:
+            break
+        if not exchange(
+            work.counts, work.rows, work.active, work.theta, work.p, work.g, work.direction, m, n
+        ):
+            break
+    return log_likelihood(work.counts, work.p, n), largest
+
+
+@kernel
+def _keep_mixture(table, terms, first, last, work, n, weights):
+    """Keeps c / p of a document's entries; 0 for words that the model does not know."""
+    i = 0
+    for e in range(first, last):
+        weights[e] = 0.0
+        if table.shared[terms[e]] > 0.0:
+            weights[e] = work.counts[i] / work.p[i]
+            i += 1
+
+
+@kernel
+def _start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
+    table = context.table
+    n_docs = len(indptr) - 1
+    n_topics = table.n_topics
+    work = make_workspace(n_topics, longest_document(indptr))
+    extra = np.zeros(0)
+    weights = np.zeros(len(terms))
+    reached = np.zeros(n_docs)
+    largest = np.ones(n_docs)
+    for d in range(n_docs):
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        if n == 0:
+            continue
+        fill_rows(table, extra, work, n)
+        for j in range(n_topics):
+            work.active[j] = j
+            work.theta[j] = 0.0
+        for k in range(theta_indptr[d], theta_indptr[d + 1]):
+            work.theta[topics[k]] = theta[k]
+        reached[d], largest[d] = _approach(work, n_topics, n, length)
+        _keep_mixture(table, terms, first, last, work, n, weights)
+    return weights, reached, largest
+
+
+@kernel
+def _limits(extra, indptr, terms, lengths, weights, reached, largest, out, null):
+    """For each document the relative gain that no fit under the new topic can pass."""
+    for d in range(len(indptr) - 1):
+        total = 0.0
+        for e in range(indptr[d], indptr[d + 1]):
+            total += weights[e] * extra[terms[e]]
+        if lengths[d] == 0 or null[d] == 0.0:
+            out[d] = -np.inf
+            continue
+        limit = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
+        out[d] = (limit - null[d]) / abs(null[d]) + ROUNDING
+
+
+@kernel
+def _next_document(
+    context, extra, indptr, terms, counts, lengths, weights, reached, largest, null, outside, every
+):
+    """The document outside the cluster of largest relative gain, with the gain, its share of the
+    new topic and how many documents were fitted; -1 where none is left."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    slope = np.zeros(new + 1)
+    anchors = np.full(new + 1, -1)
+    limits = np.zeros(n_docs)
+    _limits(extra, indptr, terms, lengths, weights, reached, largest, limits, null)
+    best = -1
+    best_gain = -np.inf
+    best_share = 0.0
+    n_fitted = 0
+    for d in range(n_docs):
+        if not outside[d]:
+            limits[d] = -np.inf
+    while True:
+        d = int(np.argmax(limits))
+        if limits[d] == -np.inf or (limits[d] < best_gain and not every):
+            break
+        limits[d] = -np.inf
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        fill_rows(table, extra, work, n)
+        work.active[0] = new
+        work.theta[0] = 1.0
+        anchors[new] = d
+        m, likelihood = fit_document(table, slope, anchors, d, work, 1, n, length)
+        n_fitted += 1
+        gain = (likelihood - null[d]) / abs(null[d])
+        if gain > best_gain or (gain == best_gain and d < best):
+            best = d
+            best_gain = gain
+            best_share = hard_share(work, m, n, length, new)
+        _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
+    return best, best_gain, best_share, n_fitted
+
+
+@kernel
+def _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest):
+    """Keeps the mixture that fits the document best with the new topic as it is now."""
+    new = context.table.n_topics
+    work.trial_theta[:] = 0.0
+    for a in range(m):
+        work.trial_theta[work.active[a]] = work.theta[a]
+    for j in range(new + 1):
+        work.active[j] = j
+        work.theta[j] = work.trial_theta[j]
+    reached[d], _ = _approach(work, new + 1, n, length)
+    # The new topic changes from step to step; only the others' g holds on.
+    largest[d] = 1.0
+    for j in range(new):
+        largest[d] = max(largest[d], work.g[j])
+    _keep_mixture(context.table, terms, first, last, work, n, weights)
+
+
+@dataclass
+class Batch:
+    """The documents in which clusters are looked for, fitted to the null model.
+
+    The kept mixtures change while clusters grow; they save work and never change a result.
+    """
+
+    context: NullContext
+    block: Block
+    fit: Fit
+
+    def __post_init__(self) -> None:
+        self._weights, self._reached, self._largest = _start_limits(
+            self.context, *self.block.arrays, *self.fit.proportions.arrays
+        )
+        self.n_fitted = 0
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def next_document(
+        self, topic: Alternative, outside: NDArray[np.bool_], every: bool = False
+    ) -> Candidate | None:
+        """The document that fits the new topic best; `every` fits all of them, to compare."""
+        document, gain, share, n_fitted = _next_document(
+            self.context,
+            topic.probabilities,
+            *self.block.arrays,
+            self.fit.lengths,
+            self._weights,
+            self._reached,
+            self._largest,
+            self.fit.log_likelihoods,
+            outside,
+            every,
+        )
+        self.n_fitted += n_fitted
+        return None if document < 0 else Candidate(document, gain, share)
+
+    def fork(self) -> Batch:
+        """The same batch with kept mixtures of its own, for growth in another thread."""
+        other = copy.copy(self)
+        other._weights = self._weights.copy()
+        other._reached = self._reached.copy()
+        other._largest = self._largest.copy()
+        return other
+
+    def proportions(self, document: int) -> Floats:
+        """The proportions of a document under the null model (topics)."""
+        theta: Floats = self.fit.proportions.part(document, document + 1).dense(
+            self.context.table.n_topics
+        )[0]
+        return theta
+
+    def train(self, documents: Ints) -> Alternative:
+        return train_alternative(self.context, self.block.take(documents))
+
+    def score(self, documents: Ints, topic: Alternative) -> float:
+        """Σ l1 − l0 over a cluster."""
+        total = 0.0
+        for row, document in enumerate(documents):
+            total += topic.log_likelihoods[row] - self.fit.log_likelihoods[document]
+        return float(total)
+
+    def gain(self, documents: Ints, topic: Alternative) -> float:
+        """How much lower the BIC of a cluster is with the new topic than without."""
+        null = 0.0
+        for document in documents:
+            null += self.fit.costs[document] - self.fit.log_likelihoods[document]
+        return float(null - topic.bic)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document that may join a cluster."""
+
+    document: int
+    gain: float  # (l1 − l0)/|l0|
+    share: float  # of the new topic, by hard assignment

@@ -1,0 +1,37 @@
+"""Detection in progress: grown candidates and bootstrap scores, as checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from atd_dask.kernels.clusters import Growth, Step
+from atd_dask.kernels.model import Floats
+from atd_dask.storage.checkpoints import Checkpoints
+
+
+@dataclass(frozen=True)
+class DetectionKeeper:
+    """Keeps, for each cluster, the candidate once it is grown, and its scores batch by batch."""
+
+    checkpoints: Checkpoints
+
+    def load_growth(self, index: int) -> Growth | None:
+        kept = self.checkpoints.load(f"growth-{index}")
+        if kept is None:
+            return None
+        facts, _ = kept
+        steps = tuple(Step(**step) for step in facts.pop("steps"))
+        documents = tuple(facts.pop("documents"))
+        return Growth(**facts, steps=steps, documents=documents)
+
+    def save_growth(self, index: int, growth: Growth) -> None:
+        self.checkpoints.save(f"growth-{index}", asdict(growth), {})
+
+    def load_scores(self, index: int) -> Floats:
+        kept = self.checkpoints.load(f"scores-{index}")
+        return np.zeros(0) if kept is None else kept[1]["scores"]
+
+    def save_scores(self, index: int, scores: Floats) -> None:
+        self.checkpoints.save(f"scores-{index}", {}, {"scores": scores})

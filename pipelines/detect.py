@@ -1,0 +1,157 @@
+"""The null model and the test batch give clusters, and the result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from atd_dask.pipelines.ingest import PARTS, corpus_path
+from atd_dask.pipelines.train import model_path
+
+from atd_dask.distribution.detection import DetectionRules, FoundCluster
+from atd_dask.distribution.detection import detect as detect_clusters
+from atd_dask.errors import InputError
+from atd_dask.evaluation.results import (
+    FORMAT,
+    describe_cluster,
+    evaluate_clusters,
+    write_csv,
+    write_json,
+)
+from atd_dask.interface.config import DetectionConfig, RunConfig, as_dict
+from atd_dask.kernels.clusters import BicRule, MembershipRule, StopRule
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.detections import DetectionKeeper
+from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.models import NullModel, read_digest, read_model
+from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.interface.progress import Progress
+
+
+def make_rules(config: DetectionConfig) -> DetectionRules:
+    membership = config.membership
+    stop: StopRule = BicRule(membership.patience)
+    if config.stop == "membership":
+        stop = MembershipRule(**{name: getattr(membership, name) for name in as_dict(membership)})
+    return DetectionRules(
+        seeds=config.seeds,
+        stop=stop,
+        pool=config.pool,
+        mothers=config.mothers,
+        replicates=config.significance.replicates,
+        level=config.significance.level,
+        max_clusters=config.max_clusters,
+        max_size=config.max_size,
+    )
+
+
+def detect(
+    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
+) -> dict[str, Any]:
+    """Finds and tests the clusters of the test batch; gives what result.json says.
+
+    A result that was made from the same batch and model in the same way is left as it is, and a
+    detection that was cut off goes on.
+    """
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    settings = {
+        "detection": as_dict(config.detection),
+        "seed": config.seed,
+        "evaluation": as_dict(config.evaluation),
+        "name": config.name,
+    }
+    digests = {part: store.digest for part, store in stores.items()}
+    key = stage_key(FORMAT, digests, read_digest(model_path(config)), settings)
+    path = join(config.output, "result.json")
+    done = None if fresh else finished_stage(config.output, "detect", key)
+    content = read_file(path) if done is not None else None
+    if done is not None and content is not None:
+        progress.say("the result is up to date")
+        kept: dict[str, Any] = json.loads(content)
+        return kept
+    model = read_model(model_path(config))
+    if stores["test"].vocabulary != model.vocabulary:
+        raise InputError(f"{stores['test'].url} must have the words of {model_path(config)}")
+    checkpoints = Checkpoints(join(config.output, "checkpoints", "detect"), key)
+    if fresh:
+        checkpoints.clear()
+    with progress.task("detect", unit="steps") as task:
+
+        def tell(event: str, facts: dict[str, Any]) -> None:
+            task.advance(1, event=event, **facts)
+
+        found = detect_clusters(
+            model.table,
+            stores["test"],
+            stores,
+            make_rules(config.detection),
+            config.seed,
+            client,
+            DetectionKeeper(checkpoints),
+            tell,
+        )
+    result = _make_result(config, stores, model, found)
+    write_file(path, write_json(result))
+    write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
+    finish_stage(config.output, "detect", key, {"clusters": len(found)})
+    checkpoints.clear()
+    for cluster in result["clusters"]:
+        _warn_of_thin_pool(progress, cluster["index"], found[cluster["index"] - 1])
+    return result
+
+
+def _warn_of_thin_pool(progress: Progress, index: int, cluster: FoundCluster) -> None:
+    if cluster.only_mother * 10 > len(cluster.documents):
+        progress.warn(
+            f"cluster {index}: {cluster.only_mother} of its {len(cluster.documents)} documents have"
+            " one and the same document as their only mother, so its p-value says little: give"
+            " more documents for validation, or choose another detection.pool or mothers"
+        )
+
+
+def _make_result(
+    config: RunConfig,
+    stores: dict[str, CorpusStore],
+    model: NullModel,
+    found: list[FoundCluster],
+) -> dict[str, Any]:
+    test = stores["test"]
+    ids, labels = test.ids(), test.labels()
+    matrix = test.matrix()
+    clusters = []
+    for index, cluster in enumerate(found, 1):
+        occurring = np.zeros(test.n_words, dtype=np.bool_)
+        occurring[matrix[list(cluster.documents)].indices] = True
+        clusters.append(
+            describe_cluster(
+                cluster, index, occurring, model.table.shared, model.vocabulary, ids, labels
+            )
+        )
+    best = next(search for search in model.restarts if model.record in search)
+    result = {
+        "format": FORMAT,
+        "name": config.name,
+        "seed": config.seed,
+        "corpus": {
+            part: {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
+            for part, store in stores.items()
+        },
+        "null_model": {
+            "n_topics": model.record.n_topics,
+            "bic": model.record.bic,
+            "order_search": [asdict(record) for record in best],
+            "topics_per_document": model.record.topics_per_document,
+            "salient_words_per_topic": model.record.words_per_topic,
+        },
+        "clusters": clusters,
+    }
+    if config.evaluation.anomalous:
+        result["evaluation"] = evaluate_clusters(clusters, labels, config.evaluation.anomalous)
+    return result

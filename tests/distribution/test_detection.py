@@ -1,0 +1,150 @@
+"""Detection gives the same bytes wherever it runs, and goes on after an interruption."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atd_dask.distribution import detection as driver
+from atd_dask.distribution.detection import DetectionRules, detect
+from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.bootstrap import ClusterBootstrap
+from atd_dask.kernels.clusters import BicRule, MembershipRule
+from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.detections import DetectionKeeper
+from tests.clusters import local_client
+from tests.kernels.strategies import make_block
+
+N_WORDS = 150
+PLANTED = range(60, 80)
+
+
+def draw(rng, topics, labels, n_tokens=60):
+    return np.stack([rng.multinomial(n_tokens, topics[label]) for label in labels])
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Four normal topics, and 20 documents of the batch that share a fifth on half of each."""
+    rng = np.random.default_rng(5)
+    topics = 0.8 * rng.dirichlet(np.full(N_WORDS, 0.05), 5) + 0.2 / N_WORDS
+    normal = np.arange(400) % 4
+    train = draw(rng, topics, normal)
+    validation = draw(rng, topics, normal[:120])
+    test = draw(rng, topics, normal[:60])
+    mixed = [0.5 * topics[label] + 0.5 * topics[4] for label in normal[: len(PLANTED)]]
+    planted = np.stack([rng.multinomial(60, p) for p in mixed])
+    corpora = [
+        MemoryCorpus(make_block(part), N_WORDS)
+        for part in (train, validation, np.vstack((test, planted)))
+    ]
+    searches = train_restarts(Training(corpora[0], OrderRange(6, 3), Convergence(), 1), 1)
+    return choose_best(searches), *corpora
+
+
+def rules(**changes):
+    given = {
+        "seeds": 6,
+        "stop": MembershipRule(replicates=200),
+        "pool": "validation+batch",
+        "mothers": 10,
+        "replicates": 200,
+        "level": 0.01,
+    }
+    return DetectionRules(**(given | changes))
+
+
+def run(problem, client=None, keeper=None, **changes):
+    table, train, validation, test = problem
+    pools = {"train": train, "validation": validation}
+    return detect(table, test, pools, rules(**changes), 1, client, keeper)
+
+
+def digest(clusters):
+    return [
+        (c.growth, c.score, c.scores.tobytes(), c.p_value, c.topic.probabilities.tobytes())
+        for c in clusters
+    ]
+
+
+@pytest.fixture(scope="module")
+def expected(problem):
+    return digest(run(problem))
+
+
+@pytest.mark.parametrize("stop", [MembershipRule(replicates=200), BicRule()])
+@pytest.mark.parametrize("pool", ["validation", "validation+batch", "train"])
+def test_planted_documents_are_found(problem, stop, pool):
+    first, *_ = run(problem, stop=stop, pool=pool)
+    assert first.significant
+    assert len(set(first.documents) & set(PLANTED)) >= 18
+    assert len(set(first.documents) - set(PLANTED)) <= 4
+
+
+@pytest.mark.parametrize(("workers", "processes"), [(1, False), (2, True), (3, False)])
+def test_every_cluster_gives_the_same_bytes(problem, expected, workers, processes):
+    with local_client(workers, processes=processes) as client:
+        assert digest(run(problem, client)) == expected
+
+
+def test_replicates_do_not_depend_on_their_batch(problem, expected, monkeypatch):
+    monkeypatch.setattr(driver, "REPLICATES_PER_TASK", 200)
+    assert digest(run(problem, max_clusters=1)) == expected[:1]
+
+
+class InterruptedDetectionError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("moment", [1, 3, 9])
+def test_an_interrupted_detection_goes_on(tmp_path, problem, expected, moment):
+    class Interrupting(DetectionKeeper):
+        calls = 0
+
+        def save_scores(self, index, scores):
+            super().save_scores(index, scores)
+            Interrupting.calls += 1
+            if Interrupting.calls == moment:
+                raise InterruptedDetectionError
+
+    checkpoints = Checkpoints(str(tmp_path), "key")
+    with pytest.raises(InterruptedDetectionError):
+        run(problem, keeper=Interrupting(checkpoints))
+    done = []
+    original = ClusterBootstrap.scores
+
+    def count(self, replicates):
+        done.extend(replicates)
+        return original(self, replicates)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterBootstrap, "scores", count)
+        assert digest(run(problem, keeper=DetectionKeeper(checkpoints))) == expected
+    assert len(done) < sum(len(scores) // 8 for _, _, scores, *_ in expected)
+
+
+def empty(n_docs=0):
+    return MemoryCorpus(make_block(np.zeros((n_docs, N_WORDS), int)), N_WORDS)
+
+
+def test_odd_batches_have_an_outcome(problem):
+    table, train, validation, test = problem
+    pools = {"train": train, "validation": validation}
+    assert detect(table, empty(), pools, rules(), 1) == []
+    assert detect(table, empty(3), pools, rules(), 1) == []
+    one = MemoryCorpus(test.rows(60, 61), N_WORDS)
+    assert len(detect(table, one, pools, rules(), 1)) == 1
+    same = MemoryCorpus(test.whole.take(np.full(12, 65)), N_WORDS)
+    assert detect(table, same, pools, rules(), 1)[0].documents
+    anomalous = MemoryCorpus(test.rows(60, 80), N_WORDS)
+    assert len(detect(table, anomalous, pools, rules(), 1)[0].documents) >= 18
+
+
+def test_a_validation_set_of_nothing_or_one_document_judges_nothing_significant(problem):
+    table, train, validation, test = problem
+    for corpus in (empty(), MemoryCorpus(validation.rows(0, 1), N_WORDS)):
+        pools = {"train": train, "validation": corpus}
+        (cluster, *_) = detect(table, test, pools, rules(pool="validation", mothers=1), 1)
+        assert cluster.documents
