@@ -47,6 +47,7 @@ def make_rules(config: DetectionConfig) -> DetectionRules:
         mothers=config.mothers,
         replicates=config.significance.replicates,
         level=config.significance.level,
+        needs_gain=config.rules != "paper",
         max_clusters=config.max_clusters,
         max_size=config.max_size,
     )

@@ -48,6 +48,7 @@ class DetectionRules:
     mothers: int  # the nearest documents from which one is drawn; 1 for the paper's rule
     replicates: int
     level: float
+    needs_gain: bool  # a cluster whose BIC is not lower with the new topic is never significant
     max_clusters: int | None = None
     max_size: int | None = None
 
@@ -234,7 +235,7 @@ class _Runner:
         results.close()  # type: ignore[attr-defined]
         above = int(np.count_nonzero(scores > score))
         p_value = (above + 1) / (len(scores) + 1)
-        significant = above <= most
+        significant = above <= most and (growth.gain > 0 or not rules.needs_gain)
         return FoundCluster(
             growth, topic, score, scores, p_value, significant, bootstrap.largest_family
         )

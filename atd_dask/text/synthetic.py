@@ -82,13 +82,16 @@ def _draw_normal_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]
 
 def _draw_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]]:
     """As `_draw_normal_topics` for all topics, with the words that occur in training only. The
-    anomalous topics have their salient words where the last normal topic has its own."""
+    anomalous topics have their salient words where the last normal topic has its own, one among
+    every other word there and one among the rest, so that they share none."""
     topics, salient = _draw_normal_topics(seed)
     train = _draw_documents(seed, "train", topics)
     words = np.unique(train.terms).astype(np.int64)
     choice = words[words >= N_WORDS - N_WORDS // N_NORMAL]
     stream = open_stream(seed, "synthetic/anomalous topics")
-    unusual, unusual_salient = _draw_probabilities(stream, words, [choice] * len(PARTNERS))
+    unusual, unusual_salient = _draw_probabilities(
+        stream, words, [choice[first :: len(PARTNERS)] for first in range(len(PARTNERS))]
+    )
     normal = np.zeros_like(topics)
     normal[:, words] = topics[:, words]
     return np.concatenate((_normalise(normal), unusual)), salient + unusual_salient

@@ -52,6 +52,7 @@ def rules(**changes):
         "mothers": 10,
         "replicates": 200,
         "level": 0.01,
+        "needs_gain": True,
     }
     return DetectionRules(**(given | changes))
 
