@@ -139,3 +139,33 @@ def objectives_of_supports(document, beta, steps=3000):
         for size in range(1, n_topics + 1)
         for active in itertools.combinations(range(n_topics), size)
     }
+
+
+def bic_of_blocks(block, proportions, table):
+    """Equation bic for a whole corpus as the kernels hold it, from nothing but the equation.
+
+    A topic counts as active where it is listed, be its proportion 0; a document without words
+    counts for nothing.
+    """
+    n_topics, n_words = table.n_topics, table.n_words
+    beta = table.dense()
+    sizes = np.diff(block.indptr)
+    document = np.repeat(np.arange(len(sizes)), sizes)
+    lengths = np.bincount(document, block.counts, minlength=len(sizes))
+    n_active = np.diff(proportions.indptr)
+    p = np.zeros(len(block.terms))
+    for place in range(n_active.max()):
+        has = (place < n_active)[document]
+        entry = proportions.indptr[document[has]] + place
+        p[has] += proportions.theta[entry] * beta[proportions.topics[entry], block.terms[has]]
+    total = -(block.counts @ np.log(p))
+    known = lengths > 0
+    choices = np.array([log_choose(n_topics, m) for m in range(n_topics + 1)])
+    total += known.sum() * math.log(n_topics) + choices[n_active[known]].sum()
+    total += 0.5 * (n_active[known] - 1) @ np.log(lengths[known] / (2 * math.pi))
+    specific = np.bincount(table.topics, minlength=n_topics)
+    places = n_topics * n_words
+    total += places * entropy(specific.sum() / places) * math.log(2) - 0.5 * math.log(places)
+    lengths_of_active = np.repeat(lengths, n_active)
+    tokens = np.bincount(proportions.topics, lengths_of_active, minlength=n_topics)
+    return total + 0.5 * specific @ np.log(tokens / (2 * math.pi))

@@ -77,7 +77,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """Where a search is. The best order so far is the last of `records` of least BIC."""
+    """Where a search is. The best order so far is the first of `records` of least BIC."""
 
     table: WordTable
     iteration: int  # of the present order; below 0, the rounds with one topic that are left
@@ -192,7 +192,7 @@ def _iterate(
         topics_per_document=len(result.proportions.topics) / max(result.n_docs, 1),
         words_per_topic=len(table.topics) / table.n_topics,
     )
-    is_best = all(bic <= other.bic for other in state.records)
+    is_best = all(bic < other.bic for other in state.records)
     return _leave_order(
         replace(
             state,

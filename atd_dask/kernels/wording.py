@@ -70,6 +70,8 @@ def gain_limit(x, shared, other_mass, other_shared):
 @kernel
 def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
     """Whether the switch of a word changes; `all_` sums are over the words that are on."""
+    if shared <= 0.0:
+        return False
     if on:
         others = all_shared - shared
         rest = all_mass - x
@@ -82,17 +84,64 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
 
 
 @kernel
+def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight):
+    """Sweeps over the switches `on` of one topic until none changes; gives `n_on`, the number of
+    switches that are on in all topics together.
+
+    `words` are those that occur under the topic, with expected counts in x (0 for all others). A
+    sweep visits them in their order, then the other words by their shared probability from the
+    largest on, as far as their absence can pay.
+    """
+    n_words = len(shared)
+    base = 0.5 * math.log(tokens / (2 * math.pi))
+    all_mass = 0.0
+    all_shared = 0.0
+    depth = 0
+    n_mine = 0
+    for word in range(n_words):
+        if on[word]:
+            n_mine += 1
+            all_mass += x[word]
+            all_shared += shared[word]
+            if x[word] == 0.0:
+                depth = max(depth, rank[word] + 1)
+    cost_on, cost_off = switch_costs(base, n_on, places, weight)
+    for _ in range(MAX_SWEEPS):
+        changed = False
+        for e in range(len(words) + n_words):
+            if e < len(words):
+                word = words[e]
+            else:
+                word = by_shared[e - len(words)]
+                if x[word] > 0.0:
+                    continue
+            if not flips(
+                on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on, cost_off
+            ):
+                if e - len(words) >= depth:
+                    break
+                continue
+            changed = True
+            sign = -1 if on[word] else 1
+            on[word] = not on[word]
+            all_mass += sign * x[word]
+            all_shared += sign * shared[word]
+            n_mine += sign
+            n_on += sign
+            depth = max(depth, e - len(words) + 1)
+            cost_on, cost_off = switch_costs(base, n_on, places, weight)
+        if not changed:
+            break
+    return n_on
+
+
+@kernel
 def _switch_words(
     indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words, weight
 ):
-    """Sweeps over the switches of all topics until none changes; gives the words that are on.
-
-    A sweep visits the words that occur under the topic, in their order, then the others by their
-    shared probability from the largest on, as far as their absence can pay.
-    """
+    """Sweeps over the switches of every topic once; gives the words that are on."""
     n_topics = len(tokens)
     n_words = len(shared)
-    places = n_topics * n_words
     n_on = len(on_words)
     new_indptr = np.zeros(n_topics + 1, np.int64)
     new_words = np.zeros(n_on + n_words, np.int32)
@@ -100,58 +149,24 @@ def _switch_words(
     on = np.zeros(n_words, np.bool_)
     x = np.zeros(n_words)
     for j in range(n_topics):
-        base = 0.5 * math.log(tokens[j] / (2 * math.pi))
-        n_occurring = indptr[j + 1] - indptr[j]
+        mine = words[indptr[j] : indptr[j + 1]]
         for e in range(indptr[j], indptr[j + 1]):
             x[words[e]] = mass[e]
-        all_mass = 0.0
-        all_shared = 0.0
-        depth = 0
-        n_mine = on_indptr[j + 1] - on_indptr[j]
         for e in range(on_indptr[j], on_indptr[j + 1]):
-            word = on_words[e]
-            on[word] = True
-            all_mass += x[word]
-            all_shared += shared[word]
-            if x[word] == 0.0:
-                depth = max(depth, rank[word] + 1)
-        cost_on, cost_off = switch_costs(base, n_on, places, weight)
-        for _ in range(MAX_SWEEPS):
-            changed = False
-            for e in range(n_occurring + n_words):
-                if e < n_occurring:
-                    word = words[indptr[j] + e]
-                else:
-                    word = by_shared[e - n_occurring]
-                    if x[word] > 0.0:
-                        continue
-                if not flips(
-                    on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on, cost_off
-                ):
-                    if e - n_occurring >= depth:
-                        break
-                    continue
-                changed = True
-                sign = -1 if on[word] else 1
-                on[word] = not on[word]
-                all_mass += sign * x[word]
-                all_shared += sign * shared[word]
-                n_mine += sign
-                n_on += sign
-                depth = max(depth, e - n_occurring + 1)
-                cost_on, cost_off = switch_costs(base, n_on, places, weight)
-            if not changed:
-                break
-        if size + n_mine > len(new_words):
-            new_words = np.concatenate((new_words, np.zeros(len(new_words) + n_mine, np.int32)))
+            on[on_words[e]] = True
+        n_on = sweep_topic(
+            mine, x, on, shared, by_shared, rank, tokens[j], n_on, n_topics * n_words, weight
+        )
+        if size + n_words > len(new_words):
+            new_words = np.concatenate((new_words, np.zeros(len(new_words), np.int32)))
         for word in range(n_words):
             if on[word]:
                 new_words[size] = word
                 size += 1
                 on[word] = False
         new_indptr[j + 1] = size
-        for e in range(indptr[j], indptr[j + 1]):
-            x[words[e]] = 0.0
+        for word in mine:
+            x[word] = 0.0
     return new_indptr, new_words[:size].copy()
 
 
@@ -243,10 +258,14 @@ class SharedModel:
 
     @classmethod
     def from_counts(cls, totals: Ints) -> SharedModel:
-        order = np.argsort(-totals, kind="stable")
+        return cls.from_probabilities(totals / max(int(totals.sum()), 1))
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Floats) -> SharedModel:
+        order = np.argsort(-probabilities, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        return cls(totals / max(int(totals.sum()), 1), order, rank)
+        return cls(probabilities, order, rank)
 
 
 def switch_words(

@@ -7,11 +7,13 @@ from collections import Counter
 
 from atd_dask.storage import corpus
 from atd_dask.storage.groups import SealedGroup
-from atd_dask.storage.manifest import read_manifest
+from atd_dask.storage.manifest import Manifest, read_manifest
 from atd_dask.storage.places import Place
 
 SHOWN_LABELS = 20
 SHOWN_NAMES = 10
+SHOWN_TOPICS = 10
+SHOWN_WORDS = 8
 
 
 def describe(url: str | os.PathLike[str]) -> dict[str, object]:
@@ -28,6 +30,8 @@ def describe(url: str | os.PathLike[str]) -> dict[str, object]:
     }
     if manifest.kind == corpus.KIND:
         facts |= _describe_corpus(url)
+    elif manifest.kind == "model":
+        facts |= _describe_model(url, manifest)
     return facts
 
 
@@ -49,4 +53,25 @@ def _describe_corpus(url: str | os.PathLike[str]) -> dict[str, object]:
         "first_words": group.read("var/word", 0, SHOWN_NAMES).tolist(),
         "first_ids": store.ids(0, SHOWN_NAMES),
         "attributes": store.attributes,
+    }
+
+
+def _describe_model(url: str | os.PathLike[str], manifest: Manifest) -> dict[str, object]:
+    # Brings the kernels with it, which are slow to load: a corpus is described without them.
+    from atd_dask.storage import models
+
+    if manifest.version > models.VERSION:
+        return {}
+    model = models.read_model(url)
+    shown = range(min(model.table.n_topics, SHOWN_TOPICS))
+    return {
+        "bic": model.record.bic,
+        "log_likelihood": model.record.log_likelihood,
+        "topics_per_document": model.record.topics_per_document,
+        "words_per_topic": model.record.words_per_topic,
+        "restarts": len(model.restarts),
+        "orders": sum(map(len, model.restarts)),
+        "top_words": {f"topic {topic}": model.top_words(topic, SHOWN_WORDS) for topic in shown},
+        "settings": model.settings,
+        "corpus": model.corpus,
     }

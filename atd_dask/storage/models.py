@@ -46,6 +46,14 @@ class NullModel:
         """The order that was chosen: the first of least BIC."""
         return min((r for search in self.restarts for r in search), key=lambda record: record.bic)
 
+    def top_words(self, topic: int, n: int) -> list[str]:
+        """The words of its own that a topic makes more likely, the most probable first."""
+        table = self.table
+        words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
+        mine = (table.topics == topic) & (table.excess > 0)
+        order = np.argsort(-table.probabilities[mine], kind="stable")[:n]
+        return [self.vocabulary[word] for word in words[mine][order]]
+
 
 def write_model(url: str | os.PathLike[str], model: NullModel) -> str:
     """Writes a model store; gives its digest."""

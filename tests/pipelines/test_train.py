@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from atd_dask.pipelines.ingest import corpus_path, ingest
+from atd_dask.pipelines.train import model_path, train
+
+from atd_dask.errors import InputError
+from atd_dask.interface.config import load
+from atd_dask.interface.progress import make_progress
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import read_digest, read_model
+from atd_dask.storage.verification import verify
+from atd_dask.topic_model import ParsimoniousTopicModel
+from tests.clusters import local_client
+
+COMMAND = [sys.executable, "-c", "from atd_dask.interface.command import main; main()"]
+
+LDAC = """
+corpus:
+  train: {format: ldac, path: train.ldac, vocabulary: words.txt}
+  validation: {format: ldac, path: train.ldac}
+  test: {format: ldac, path: train.ldac}
+null_model: {topics: {max: 4, min: 2}, restarts: 2}
+"""
+SYNTHETIC = """
+cluster: {local: {workers: 1, threads: 1}}
+corpus: {dataset: synthetic}
+null_model: {topics: {max: 12, min: 10}, restarts: 5}
+"""
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_client(1) as made:
+        yield made
+
+
+def make_config(folder, text, *overrides):
+    conf = folder / "conf.yaml"
+    conf.write_text(text)
+    return load(conf, [f"output={folder / 'out'}", *overrides])
+
+
+def run_stage(stage, config, client, **options):
+    return stage(config, client, make_progress(quiet=True), **options)
+
+
+def write_documents(folder, n_docs=40):
+    rng = random.Random(2)
+    (folder / "words.txt").write_text("".join(f"word{n}\n" for n in range(20)))
+    lines = []
+    for d in range(n_docs):
+        own = {rng.randrange(10) + 10 * (d % 2): rng.randrange(2, 9) for _ in range(6)}
+        lines.append(" ".join([str(len(own)), *(f"{n}:{c}" for n, c in own.items())]))
+    (folder / "train.ldac").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, client):
+    """A small corpus that has been ingested."""
+    made = tmp_path_factory.mktemp("train")
+    write_documents(made)
+    run_stage(ingest, make_config(made, LDAC), client)
+    return made
+
+
+@pytest.fixture
+def make(folder, client):
+    def run(*overrides, fresh=False):
+        return run_stage(train, make_config(folder, LDAC, *overrides), client, fresh=fresh)
+
+    return run
+
+
+@pytest.fixture
+def model(folder):
+    return Path(model_path(make_config(folder, LDAC)))
+
+
+def test_the_model_is_that_of_the_estimator(folder, make, model):
+    summary = make()
+    made = read_model(model)
+    store = CorpusStore.open(corpus_path(make_config(folder, LDAC), "train"))
+    estimator = ParsimoniousTopicModel((2, 4), restarts=2).fit(store)
+    assert made.table.probabilities.tobytes() == estimator.model_.table.probabilities.tobytes()
+    assert made.restarts == estimator.order_search_
+    assert made.vocabulary == store.vocabulary
+    assert made.corpus == store.digest
+    assert made.settings["null_model"]["topics"] == {"max": 4, "min": 2, "step": 1}
+    assert summary == {
+        "path": str(model),
+        "digest": read_digest(model),
+        "n_topics": estimator.n_topics_,
+        "bic": estimator.bic_,
+        "topics_per_document": made.record.topics_per_document,
+        "salient_words_per_topic": made.record.words_per_topic,
+    }
+    assert verify(model) == []
+    loaded = ParsimoniousTopicModel.load(model)
+    assert loaded.transform(store).tobytes() == estimator.transform(store).tobytes()
+
+
+def test_a_model_of_the_same_store_and_settings_is_left_as_it_is(make, model):
+    first = make()
+    before = model.stat().st_ino
+    assert make("detection.seeds=7", "name=other") == first
+    assert model.stat().st_ino == before
+    assert make(fresh=True) == first
+    assert model.stat().st_ino != before
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "seed=2",
+        "null_model.topics.max=5",
+        "null_model.topics.min=3",
+        "null_model.restarts=1",
+        "null_model.tolerance=0.01",
+        "null_model.max_iterations=3",
+        "compatibility=authors",
+    ],
+)
+def test_other_settings_train_again(make, model, override):
+    first = make()
+    other = make(override)
+    assert other["digest"] == read_digest(model) != first["digest"]
+
+
+def test_another_corpus_trains_again(tmp_path, client, make):
+    write_documents(tmp_path, n_docs=41)
+    config = make_config(tmp_path, LDAC)
+    run_stage(ingest, config, client)
+    assert run_stage(train, config, client)["digest"] != make()["digest"]
+    write_documents(tmp_path)
+    run_stage(ingest, config, client)
+    assert run_stage(train, config, client)["digest"] == make()["digest"]
+
+
+@pytest.mark.parametrize("damage", ["gone", "manifest"])
+def test_a_damaged_model_is_made_again(make, model, damage):
+    first = make()
+    if damage == "gone":
+        shutil.rmtree(model)
+    else:
+        (model / "manifest.json").write_bytes(b"{")
+    assert make() == first
+    assert verify(model) == []
+
+
+def test_checkpoints_of_other_settings_are_of_no_use(folder, make, model):
+    first = make()
+    shutil.rmtree(model)
+    pieces = folder / "out" / "checkpoints" / "train"
+    Checkpoints(str(pieces), "another key").save("restart-0", {}, {})
+    assert make() == first
+    assert not pieces.exists()
+
+
+def test_documents_without_words_are_said(tmp_path, client):
+    (tmp_path / "words.txt").write_text("a\n")
+    (tmp_path / "train.ldac").write_text("0\n0\n")
+    config = make_config(tmp_path, LDAC)
+    run_stage(ingest, config, client)
+    message = r"the training documents must have words, but .*train\.zarr has none"
+    with pytest.raises(InputError, match=message):
+        run_stage(train, config, client)
+
+
+def writings(folder):
+    """When each checkpoint was written."""
+    times = set()
+    for path in folder.glob("*.checkpoint"):
+        with contextlib.suppress(FileNotFoundError):
+            times.add(path.stat().st_mtime_ns)
+    return times
+
+
+def kill_training(arguments, folder, n_checkpoints, delay):
+    """Starts the command, lets it write some checkpoints and kills it `delay` seconds later;
+    whether it was still at work."""
+    process = subprocess.Popen(
+        [*COMMAND, "train", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        limit = time.monotonic() + 60
+        seen = writings(folder)
+        enough = len(seen) + n_checkpoints
+        while len(seen) < enough and process.poll() is None:
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+            seen |= writings(folder)
+        time.sleep(delay)
+        process.kill()
+        return process.wait() == -signal.SIGKILL
+    finally:
+        # Its workers end by themselves when it is gone, but not at once.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_training_that_is_killed_again_and_again_ends_with_the_same_model(tmp_path, client):
+    config = make_config(tmp_path, SYNTHETIC)
+    run_stage(ingest, config, client)
+    undisturbed = run_stage(train, config, client)
+    model = Path(model_path(config))
+    n_orders = sum(map(len, read_model(model).restarts))
+    shutil.rmtree(model)
+    folder = tmp_path / "out" / "checkpoints" / "train"
+    arguments = [str(tmp_path / "conf.yaml"), "--output", config.output]
+    moments = random.Random(5)
+    killed = [
+        kill_training(arguments, folder, n_checkpoints, moments.uniform(0, 0.2))
+        for n_checkpoints in (3, 5, 4)
+    ]
+    assert sum(killed) >= 2
+    ended = subprocess.run(
+        [*COMMAND, "train", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    told = re.search(r"train: done, (\d+) orders", ended.stderr)
+    assert told
+    assert int(told[1]) < n_orders
+    assert read_digest(model) == undisturbed["digest"]
+    assert verify(model) == []
+    assert not folder.exists()

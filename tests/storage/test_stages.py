@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+
+PARTS = ("atd-dask-model/1", "digest", {"seed": 1, "topics": {"max": 35, "min": 10}})
+
+
+def test_a_key_is_the_same_for_the_same_parts_in_any_order_of_names() -> None:
+    again = ("atd-dask-model/1", "digest", {"topics": {"min": 10, "max": 35}, "seed": 1})
+    assert stage_key(*PARTS) == stage_key(*again)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("atd-dask-model/2", *PARTS[1:]),
+        (PARTS[0], "other digest", PARTS[2]),
+        (*PARTS[:2], {"seed": 2, "topics": {"max": 35, "min": 10}}),
+        (*PARTS[:2], {"seed": 1, "topics": {"max": 35, "min": 11}}),
+        (*PARTS[:2], {"seed": 1.0, "topics": {"max": 35, "min": 10}}),
+        (*PARTS[:2], {"seed": "1", "topics": {"max": 35, "min": 10}}),
+        PARTS[:2],
+        (*PARTS, None),
+        (PARTS[1], PARTS[0], PARTS[2]),
+        ("atd-dask-model/1digest", "", PARTS[2]),
+    ],
+)
+def test_a_key_changes_with_any_part(other: tuple[object, ...]) -> None:
+    assert stage_key(*other) != stage_key(*PARTS)
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_a_finished_stage_is_known_by_its_key(tmp_path: Path, scheme: str) -> None:
+    output = f"{scheme}{tmp_path}"
+    summary = {"path": "null_model.zarr", "bic": 1550803.25, "n_topics": 21}
+    assert finished_stage(output, "train", "key") is None
+    finish_stage(output, "train", "key", summary)
+    assert finished_stage(output, "train", "key") == summary
+    assert finished_stage(output, "train", "other key") is None
+    assert finished_stage(output, "ingest", "key") is None
+    finish_stage(output, "train", "other key", {"n_topics": 7})
+    assert finished_stage(output, "train", "key") is None
+    assert finished_stage(output, "train", "other key") == {"n_topics": 7}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"null", b"[]", b'"key"', b"{}", b'{"key": "key"}', b"\xff\xfe"]
+)
+def test_a_damaged_note_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    finish_stage(str(tmp_path), "train", "key", {})
+    (tmp_path / "stages" / "train.json").write_bytes(content)
+    assert finished_stage(str(tmp_path), "train", "key") is None
