@@ -189,12 +189,53 @@ class Job:
 SUMMARY = {
     "train": {"documents": 3, "tokens": 9, "terms": 5, "path": "somewhere", "skipped": {}},
 }
+MODEL = {
+    "n_topics": 4,
+    "bic": 1234.5,
+    "topics_per_document": 1.25,
+    "salient_words_per_topic": 7,
+    "path": "elsewhere",
+}
+WORDS = [{"word": "coffee", "occurring": True}, {"word": "tea", "occurring": False}]
+RESULT = {
+    "clusters": [
+        {"index": 1, "size": 9, "p_value": 0.001, "significant": True, "salient_words": WORDS},
+    ]
+}
+# What the pipelines of a command make, and what the command then prints.
+STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "ingest": (
+        SUMMARY,
+        [
+            "part   documents  tokens  terms  skipped  store",
+            "train  3          9       5      0        somewhere",
+        ],
+    ),
+    "train": (
+        MODEL,
+        [
+            "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its own a"
+            " topic, elsewhere",
+        ],
+    ),
+    "detect": (
+        RESULT,
+        [
+            "cluster  documents  p-value  significant  words",
+            "1        9          0.001    yes          coffee",
+        ],
+    ),
+}
+STAGES["run"] = (
+    {"corpus": SUMMARY, "null_model": MODEL, "result": RESULT},
+    [line for _, lines in STAGES.values() for line in lines],
+)
 
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Job:
-    job = Job(SUMMARY)
-    for stage in ("run", "ingest"):
+    job = Job(None)
+    for stage in STAGES:
         module = types.ModuleType(stage)
         setattr(module, stage, job)
         monkeypatch.setitem(sys.modules, f"atd_dask.pipelines.{stage}", module)
@@ -214,15 +255,13 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     return job
 
 
-@pytest.mark.parametrize("command", ["run", "ingest"])
+@pytest.mark.parametrize("command", STAGES)
 def test_a_job_gets_what_the_options_say(command: str, job: Job, tmp_path: Path) -> None:
+    job.outcome, lines = STAGES[command]
     arguments = ["--fresh", "--output", "out: ö", "--scheduler", "tcp://x:1", "--set", "seed=5"]
     result = invoke(command, write(tmp_path), *arguments)
     assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "part   documents  tokens  terms  skipped  store",
-        "train  3          9       5      0        somewhere",
-    ]
+    assert result.stdout.splitlines() == lines
     assert result.stderr.splitlines() == [
         "c on tcp://127.0.0.1:8786 (dashboard http://127.0.0.1/status)",
         "at work",
@@ -233,6 +272,7 @@ def test_a_job_gets_what_the_options_say(command: str, job: Job, tmp_path: Path)
 
 
 def test_quiet(job: Job, tmp_path: Path) -> None:
+    job.outcome, _ = STAGES["run"]
     result = invoke("run", write(tmp_path), "--quiet")
     assert result.exit_code == 0
     assert result.stderr == ""

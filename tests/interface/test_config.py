@@ -47,7 +47,8 @@ detection:
   rules: default
   seeds: 30
   stop: membership
-  pool: validation
+  pool: validation+batch
+  mothers: 10
   membership:   {replicates: 1000, level: 0.99, test_below: 0.2, min_size: 4, patience: 2}   # B1
   significance: {replicates: 1000, level: 0.01}                                              # B2
   max_clusters: null
