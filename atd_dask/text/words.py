@@ -64,13 +64,21 @@ class Tokeniser:
     def split(self, text: str) -> list[str]:
         """The runs of letters of `text`, lower-cased, in their order."""
         if self._only_ascii or text.isascii():
-            # Python's lower case first: beyond ASCII some characters become ASCII letters.
-            data = text.lower().encode("ascii", "replace")
-            return data.translate(_ASCII).decode("ascii").split()
+            return self.encode(text).translate(_ASCII).decode("ascii").split()
         runs: list[str] = _UNICODE(text.lower())
         if all(map(str.isalpha, runs)):
             return runs
         return "".join(char if char.isalpha() else " " for char in " ".join(runs)).split()
+
+    def encode(self, text: str) -> bytes:
+        """UTF-8 that has the runs of letters of `text` as runs of ASCII letters of either case and
+        bytes beyond ASCII."""
+        if text.isascii():
+            return text.encode("ascii")
+        if self._only_ascii:
+            # Python's lower case first: beyond ASCII some characters become ASCII letters.
+            return text.lower().encode("ascii", "replace")
+        return " ".join(self.split(text)).encode("utf-8")
 
     def normalise(self, run: str) -> str | None:
         """The word that a run of letters stands for; None for one that is dropped."""

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from atd_dask.documents import Document, Skipped
 from atd_dask.text import counting
@@ -19,6 +22,7 @@ from atd_dask.text.counting import (
     count_shard,
 )
 from atd_dask.text.options import TextOptions
+from atd_dask.text.words import Tokeniser
 
 PLAIN = TextOptions(min_letters=1, stop_words="none", stemmer="none", letters="ascii")
 
@@ -58,6 +62,69 @@ def test_counts_are_those_of_a_loop(texts):
     for row in range(len(counts.batch)):
         terms = counts.batch.terms[counts.batch.indptr[row] : counts.batch.indptr[row + 1]]
         assert np.all(np.diff(terms) > 0)
+
+
+@given(
+    st.lists(
+        st.text(st.characters(max_codepoint=127), max_size=60)
+        | st.text(st.characters(codec=None) | st.sampled_from("aéZ K²Ⅷ½_1İΣ\0\ufffd\ud800東"))
+        | st.text(st.sampled_from("aB é"), min_size=95, max_size=320),
+        max_size=6,
+    ),
+    st.sampled_from(["unicode", "ascii"]),
+    st.integers(1, 4),
+    st.sampled_from(["english-1", "none"]),
+)
+@example(["Dogs, DOGS", "dogs über dog", "ÜBER dogs\0dog", ""], "unicode", 3, "english-1")
+@example(
+    ["y" * 100, "y" * 101 + " y", "é" * 100 + " " + "é" * 101, "东" * 100], "unicode", 1, "none"
+)
+@example(["𐐀" * 100, "𐐀" * 101, "x" * 1_000_000 + " x"], "unicode", 1, "none")
+@example(["naïve K", "K2k"], "ascii", 1, "none")
+def test_words_are_those_of_the_tokeniser(texts, letters, min_letters, stopped):
+    options = TextOptions(letters=letters, min_letters=min_letters, stop_words=stopped)
+    tokeniser = Tokeniser(options)
+    expected = {str(n): Counter(tokeniser.words(text)) for n, text in enumerate(texts)}
+    counts = count_shard(shard(*texts), options)
+    assert as_counters(counts) == {id: words for id, words in expected.items() if words}
+    assert len(set(counts.words)) == len(counts.words)
+
+
+def test_texts_are_counted_alike_however_many_at_a_time(monkeypatch):
+    texts = [f"{'word ' * (n % 7)} w{n} {'x' * n}é" for n in range(50)]
+    whole = count_shard(shard(*texts), PLAIN)
+    monkeypatch.setattr(counting, "BYTES_AT_ONCE", 100)
+    pieces = count_shard(shard(*texts), PLAIN)
+    assert pieces.words == whole.words
+    for part in ("indptr", "terms", "counts"):
+        assert_array_equal(getattr(pieces.batch, part), getattr(whole.batch, part))
+
+
+def test_threads_share_what_a_process_remembers(monkeypatch):
+    monkeypatch.setattr(counting, "BYTES_AT_ONCE", 100)
+    options = replace(PLAIN, extra_stop_words=("threads",))
+    words = ["".join(letters) for letters in product("abcdefgh", repeat=5)]
+    texts = [" ".join(words[n::997]) for n in range(997)]
+    expected = {str(n): Counter(text.split()) for n, text in enumerate(texts)}
+    with ThreadPoolExecutor(4) as pool:
+        for counts in pool.map(count_shard, [shard(*texts)] * 8, [options] * 8):
+            assert as_counters(counts) == expected
+
+
+def test_words_are_learnt_though_the_first_attempt_failed(monkeypatch):
+    options = replace(PLAIN, extra_stop_words=("attempt",))
+    normalise = Tokeniser.normalise
+
+    def fail(tokeniser, run):
+        if run == "c":
+            raise MemoryError("enough")
+        return normalise(tokeniser, run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokeniser, "normalise", fail)
+        with pytest.raises(MemoryError, match="enough"):
+            count_shard(shard("a b c d"), options)
+    assert as_counters(count_shard(shard("d e a"), options)) == {"0": Counter("dea")}
 
 
 def test_a_shard_names_only_its_own_words():
