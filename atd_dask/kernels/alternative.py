@@ -19,8 +19,9 @@ from atd_dask.kernels.fitting import (
     load_document,
     longest_document,
     make_workspace,
+    start_from,
 )
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.wording import SharedModel, entropy_cost, sweep_topic
 
@@ -47,7 +48,7 @@ class NullContext(NamedTuple):
         return cls(table, shared.by_probability, shared.rank, every_word)
 
 
-@kernel
+@inner_kernel
 def estimate_topic(context, words, x, on, extra):
     """The word probabilities of the new topic for given switches and expected counts."""
     shared = context.table.shared
@@ -63,7 +64,7 @@ def estimate_topic(context, words, x, on, extra):
             extra[word] = max(x[word], ABSENT) * (all_shared / all_mass)
 
 
-@kernel
+@inner_kernel
 def hard_share(work, m, n, length, new):
     """The share of the tokens whose likeliest topic is the new one; ties go to the others."""
     theta_new = 0.0
@@ -80,6 +81,28 @@ def hard_share(work, m, n, length, new):
         if wins:
             tokens += work.counts[i]
     return tokens / length
+
+
+@kernel
+def new_topic_shares(context, extra, indptr, terms, counts):
+    """The share of the new topic in documents that are fitted with it on."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    slope = np.zeros(new + 1)
+    anchors = np.full(new + 1, -1)
+    shares = np.zeros(n_docs)
+    for d in range(n_docs):
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        fill_rows(table, extra, work, n)
+        m = start_from(work, new)
+        anchors[new] = d
+        m, _ = fit_document(table, slope, anchors, d, work, m, n, length)
+        shares[d] = hard_share(work, m, n, length, new)
+    return shares
 
 
 @kernel
@@ -102,7 +125,15 @@ def train_topic(context, indptr, terms, counts):
             x[terms[e]] += counts[e]
             on[terms[e]] = True
             tokens += counts[e]
-    words = np.flatnonzero(x).astype(np.int32)
+    n_occurring = 0
+    for word in range(n_words):
+        n_occurring += on[word]
+    words = np.zeros(n_occurring, np.int32)
+    n_occurring = 0
+    for word in range(n_words):
+        if on[word]:
+            words[n_occurring] = word
+            n_occurring += 1
     if context.every_word:
         for word in range(n_words):
             on[word] = table.shared[word] > 0.0
@@ -114,8 +145,9 @@ def train_topic(context, indptr, terms, counts):
     active = np.zeros((n_docs, new + 1), np.int32)
     theta = np.zeros((n_docs, new + 1))
     n_active = np.ones(n_docs, np.int64)
-    active[:, 0] = new
-    theta[:, 0] = 1.0
+    for d in range(n_docs):
+        active[d, 0] = new
+        theta[d, 0] = 1.0
     slope = np.zeros(new + 1)
     anchors = np.full(new + 1, -1)
     likelihoods = np.zeros(n_docs)
@@ -124,7 +156,8 @@ def train_topic(context, indptr, terms, counts):
     bic = np.inf
     for iteration in range(MAX_ITERATIONS):
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
-        x[:] = 0.0
+        for word in words:
+            x[word] = 0.0
         for d in range(n_docs):
             first = indptr[d]
             last = indptr[d + 1]
@@ -133,13 +166,15 @@ def train_topic(context, indptr, terms, counts):
                 continue
             fill_rows(table, extra, work, n)
             m = n_active[d]
-            work.active[:m] = active[d, :m]
-            work.theta[:m] = theta[d, :m]
+            for a in range(m):
+                work.active[a] = active[d, a]
+                work.theta[a] = theta[d, a]
             anchors[new] = d
             m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
             n_active[d] = m
-            active[d, :m] = work.active[:m]
-            theta[d, :m] = work.theta[:m]
+            for a in range(m):
+                active[d, a] = work.active[a]
+                theta[d, a] = work.theta[a]
             shares[d] = hard_share(work, m, n, length, new)
             bic += work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
             bic -= likelihoods[d]

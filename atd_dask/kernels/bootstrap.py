@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_topic
-from atd_dask.kernels.fitting import (
-    best_topic,
-    fill_rows,
-    fit_document,
-    longest_document,
-    make_workspace,
+from atd_dask.kernels.alternative import (
+    Alternative,
+    NullContext,
+    new_topic_shares,
+    train_alternative,
 )
+from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
+from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.philox import below, draw_block
 
 TIE = 1e-12
+DOCUMENTS_AT_ONCE = 100
 
 
 @kernel
@@ -104,65 +105,55 @@ class Pool:
 
 
 @kernel
-def _draw_document(
-    starts, tokens, mother, length, key, replicate, part, number, tally, words, draws
+def _draw_rows(
+    starts, tokens, n_words, mother_indptr, mothers, lengths, once, key, replicates, parts
 ):
-    """Words of a bootstrap document: distinct ones into `words`, their counts into `tally` (by
-    word, otherwise 0). Gives how many there are, and the number of the next block of draws."""
-    first = starts[mother]
-    size = starts[mother + 1] - first
-    n = 0
-    at = 4
-    for _ in range(length):
-        if at == 4:
-            draw_block(key, replicate, part, number, draws)
-            number += 1
-            at = 0
-        word = tokens[first + below(draws[at], size)]
-        at += 1
-        if tally[word] == 0:
-            words[n] = word
-            n += 1
-        tally[word] += 1
-    return n, number
+    """Bootstrap documents as CSR rows; the stream of each belongs to a part of a replicate.
 
-
-@kernel
-def _membership(context, extra, starts, tokens, mothers, length, share, key, first, last, limit):
-    """How many bootstrap documents of the replicates from `first` to before `last` have a share of
-    the new topic of at least `share`; ends once they are more than `limit`."""
-    table = context.table
-    new = table.n_topics
-    longest = 1
-    for mother in mothers:
-        longest = max(longest, min(starts[mother + 1] - starts[mother], length))
-    work = make_workspace(new + 1, longest)
-    tally = np.zeros(len(table.shared), np.int32)
-    words = np.zeros(longest, np.int32)
+    Row d has the mothers of list d, or of the only list. With `once` no mother serves twice as long
+    as there is another.
+    """
+    n_docs = len(lengths)
+    n_tokens = 0
+    for d in range(n_docs):
+        n_tokens += lengths[d]
+    tally = np.zeros(n_words, np.int32)
+    used = np.zeros(len(starts) - 1, np.bool_)
     draws = np.zeros(4, np.uint64)
-    slope = np.zeros(new + 1)
-    anchors = np.full(new + 1, -1)
-    anchors[new] = 0
-    n_reaching = 0
-    for replicate in range(first, last):
-        draw_block(key, replicate, 0, 0, draws)
-        mother = mothers[below(draws[0], len(mothers))]
-        n, _ = _draw_document(
-            starts, tokens, mother, length, key, replicate, 0, 1, tally, words, draws
-        )
-        for i in range(n):
-            work.words[i] = words[i]
-            work.counts[i] = tally[words[i]]
-            tally[words[i]] = 0
-        fill_rows(table, extra, work, n)
-        work.active[0] = new
-        work.theta[0] = 1.0
-        m, _ = fit_document(table, slope, anchors, 0, work, 1, n, float(length))
-        if hard_share(work, m, n, float(length), new) >= share:
-            n_reaching += 1
-            if n_reaching > limit:
-                break
-    return n_reaching
+    indptr = np.zeros(n_docs + 1, np.int64)
+    words = np.zeros(n_tokens, np.int32)
+    counts = np.zeros(n_tokens, np.int32)
+    size = 0
+    for d in range(n_docs):
+        row = min(d, len(mother_indptr) - 2)
+        first = mother_indptr[row]
+        n_mothers = mother_indptr[row + 1] - first
+        number = np.int64(0)
+        draw_block(key, replicates[d], parts[d], number, draws)
+        chosen = below(draws[0], n_mothers)
+        if once:
+            for step in range(n_mothers):
+                other = (chosen + step) % n_mothers
+                if not used[mothers[first + other]]:
+                    chosen = other
+                    break
+        mother = mothers[first + chosen]
+        used[mother] = True
+        n_drawable = starts[mother + 1] - starts[mother]
+        for token in range(lengths[d]):
+            if token % 4 == 0:
+                number += 1
+                draw_block(key, replicates[d], parts[d], number, draws)
+            word = tokens[starts[mother] + below(draws[token % 4], n_drawable)]
+            if tally[word] == 0:
+                words[size] = word
+                size += 1
+            tally[word] += 1
+        for e in range(indptr[d], size):
+            counts[e] = tally[words[e]]
+            tally[words[e]] = 0
+        indptr[d + 1] = size
+    return indptr, words, counts
 
 
 def count_reaching(
@@ -176,117 +167,33 @@ def count_reaching(
     replicates: range,
     limit: int,
 ) -> int:
-    """Of the replicates, how many bootstrap documents have as much of the new topic as `share`."""
+    """Of the replicates, how many bootstrap documents have as much of the new topic as `share`;
+    the count may end once it is above `limit`."""
     mothers = pool.mothers(theta)
     if len(mothers) == 0:
         return len(replicates)
-    reaching: int = _membership(
-        context,
-        topic.probabilities,
-        pool.starts,
-        pool.tokens,
-        mothers,
-        length,
-        share,
-        key,
-        replicates.start,
-        replicates.stop,
-        limit,
-    )
-    return reaching
-
-
-@kernel
-def _draw_cluster(starts, tokens, mother_indptr, mothers, lengths, once, key, replicate, n_words):
-    """A bootstrap cluster as CSR rows."""
-    n_docs = len(lengths)
-    tally = np.zeros(n_words, np.int32)
-    used = np.zeros(len(starts) - 1, np.bool_)
-    draws = np.zeros(4, np.uint64)
-    words = np.zeros(lengths.sum() + 1, np.int32)
-    indptr = np.zeros(n_docs + 1, np.int64)
-    counts = np.zeros(lengths.sum() + 1, np.int32)
-    size = 0
-    for d in range(n_docs):
-        first = mother_indptr[d]
-        n_mothers = mother_indptr[d + 1] - first
-        draw_block(key, replicate, d, 0, draws)
-        chosen = below(draws[0], n_mothers)
-        if once:
-            for step in range(n_mothers):
-                other = (chosen + step) % n_mothers
-                if not used[mothers[first + other]]:
-                    chosen = other
-                    break
-        mother = mothers[first + chosen]
-        used[mother] = True
-        n, _ = _draw_document(
-            starts,
-            tokens,
-            mother,
-            lengths[d],
-            key,
-            replicate,
-            d,
-            1,
-            tally,
-            words[size:],
-            draws,
-        )
-        mine = np.sort(words[size : size + n])
-        for i in range(n):
-            words[size + i] = mine[i]
-            counts[size + i] = tally[mine[i]]
-            tally[mine[i]] = 0
-        size += n
-        indptr[d + 1] = size
-    return indptr, words[:size], counts[:size]
-
-
-@kernel
-def _score_cluster(context, indptr, terms, counts):
-    """Σ l1 − l0 of documents that are fitted to both models."""
-    table = context.table
-    _, _, likelihoods, _, _, _ = train_topic(context, indptr, terms, counts)
-    work = make_workspace(table.n_topics, longest_document(indptr))
-    extra = np.zeros(0)
-    slope = np.zeros(table.n_topics)
-    anchors = np.full(table.n_topics, -1)
-    total = 0.0
-    for d in range(len(indptr) - 1):
-        n = indptr[d + 1] - indptr[d]
-        length = 0.0
-        for i in range(n):
-            work.words[i] = terms[indptr[d] + i]
-            work.counts[i] = counts[indptr[d] + i]
-            length += counts[indptr[d] + i]
-        fill_rows(table, extra, work, n)
-        work.active[0] = best_topic(table, work, n)
-        work.theta[0] = 1.0
-        _, likelihood = fit_document(table, slope, anchors, d, work, 1, n, length)
-        total += likelihoods[d] - likelihood
-    return total
-
-
-@kernel
-def _replicate_scores(
-    context, starts, tokens, mother_indptr, mothers, lengths, once, key, first, last
-):
-    scores = np.zeros(last - first)
-    for replicate in range(first, last):
-        indptr, terms, counts = _draw_cluster(
-            starts,
-            tokens,
-            mother_indptr,
+    only = np.array([0, len(mothers)])
+    n_reaching = 0
+    for first in range(replicates.start, replicates.stop, DOCUMENTS_AT_ONCE):
+        numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, replicates.stop))
+        lengths = np.full(len(numbers), length)
+        documents = _draw_rows(
+            pool.starts,
+            pool.tokens,
+            len(context.table.shared),
+            only,
             mothers,
             lengths,
-            once,
+            False,
             key,
-            replicate,
-            len(context.table.shared),
+            numbers,
+            np.zeros_like(numbers),
         )
-        scores[replicate - first] = _score_cluster(context, indptr, terms, counts)
-    return scores
+        shares = new_topic_shares(context, topic.probabilities, *documents)
+        n_reaching += int(np.count_nonzero(shares >= share))
+        if n_reaching > limit:
+            break
+    return n_reaching
 
 
 @dataclass(frozen=True)
@@ -321,18 +228,28 @@ class ClusterBootstrap:
         alone = self.mothers[self.mother_indptr[:-1][np.diff(self.mother_indptr) == 1]]
         return int(np.bincount(alone).max(initial=0))
 
-    def scores(self, replicates: range) -> Floats:
-        """Σ l1 − l0 of the bootstrap clusters of these replicates."""
-        scores: Floats = _replicate_scores(
-            self.context,
+    def draw(self, replicate: int) -> Block:
+        """The bootstrap cluster of a replicate."""
+        indptr, words, counts = _draw_rows(
             self.pool.starts,
             self.pool.tokens,
+            len(self.context.table.shared),
             self.mother_indptr,
             self.mothers,
             self.lengths,
             self.pool.once,
             self.key,
-            replicates.start,
-            replicates.stop,
+            np.full(len(self.lengths), replicate),
+            np.arange(len(self.lengths)),
         )
+        return Block(indptr, words, counts)
+
+    def scores(self, replicates: range) -> Floats:
+        """Σ l1 − l0 of the bootstrap clusters of these replicates."""
+        scores = np.zeros(len(replicates))
+        for place, replicate in enumerate(replicates):
+            cluster = self.draw(replicate)
+            topic = train_alternative(self.context, cluster)
+            null = fit_block(cluster, self.context.table)
+            scores[place] = add_up(topic.log_likelihoods - null.log_likelihoods)
         return scores

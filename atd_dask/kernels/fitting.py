@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.mixtures import (
     GAP,
     MAX_EXCHANGES,
@@ -78,7 +78,7 @@ def make_workspace(n_topics, longest):
     )
 
 
-@kernel
+@inner_kernel
 def longest_document(indptr):
     longest = 1
     for d in range(len(indptr) - 1):
@@ -86,7 +86,7 @@ def longest_document(indptr):
     return longest
 
 
-@kernel
+@inner_kernel
 def load_document(table, terms, counts, work):
     """Copies the words that the model knows; gives how many, and the document's length in them."""
     n = 0
@@ -100,7 +100,7 @@ def load_document(table, terms, counts, work):
     return n, length
 
 
-@kernel
+@inner_kernel
 def fill_rows(table, extra, work, n):
     """The probabilities of the document's words under every topic; the topic after the table's
     last, if the workspace has one, is `extra`."""
@@ -116,7 +116,7 @@ def fill_rows(table, extra, work, n):
             work.rows[table.n_topics, i] = extra[work.words[i]]
 
 
-@kernel
+@inner_kernel
 def best_topic(table, work, n):
     """The topic under which the document is most likely; the first of equals."""
     score = work.all_g
@@ -133,7 +133,15 @@ def best_topic(table, work, n):
     return best
 
 
-@kernel
+@inner_kernel
+def start_from(work, topic):
+    """The document starts with one topic; gives how many that is."""
+    work.active[0] = topic
+    work.theta[0] = 1.0
+    return np.int64(1)
+
+
+@inner_kernel
 def _all_gradients(table, work, n, length):
     """g of every topic, from the shared probabilities and what the topics have above them."""
     g = work.all_g
@@ -154,7 +162,7 @@ def _all_gradients(table, work, n, length):
         g[j] /= length
 
 
-@kernel
+@inner_kernel
 def _pays(work, needed, m, n, length):
     """Whether the best mixture of the trial's topics has a log-likelihood above `needed`; the
     trial's proportions are improved only as far as the answer needs."""
@@ -185,12 +193,14 @@ def _pays(work, needed, m, n, length):
     return False
 
 
-@kernel
+@inner_kernel
 def _take_trial(work, m, n, length):
     """The trial's topics become the document's, at their best proportions."""
-    work.active[:m] = work.trial_active[:m]
-    work.theta[:m] = work.trial_theta[:m]
-    work.p[:n] = work.trial_p[:n]
+    for a in range(m):
+        work.active[a] = work.trial_active[a]
+        work.theta[a] = work.trial_theta[a]
+    for i in range(n):
+        work.p[i] = work.trial_p[i]
     maximise(
         work.counts,
         work.rows,
@@ -206,7 +216,7 @@ def _take_trial(work, m, n, length):
     return log_likelihood(work.counts, work.p, n)
 
 
-@kernel
+@inner_kernel
 def _add_topic(table, slope, work, m, n, length, now):
     """Switches on the first topic that pays, in the order of what each could gain at most."""
     n_all = len(work.all_g)
@@ -214,7 +224,8 @@ def _add_topic(table, slope, work, m, n, length, now):
         return m, now
     _all_gradients(table, work, n, length)
     least = 0.0
-    work.spent[:] = 0
+    for j in range(n_all):
+        work.spent[j] = 0
     for a in range(m):
         least = max(least, work.all_g[work.active[a]])
         work.spent[work.active[a]] = 1
@@ -260,7 +271,7 @@ def _add_topic(table, slope, work, m, n, length, now):
             return m + 1, _take_trial(work, m + 1, n, length)
 
 
-@kernel
+@inner_kernel
 def _remove_topic(slope, anchors, row, work, m, n, length, now):
     """Switches off the first topic, in the order of their proportions from the least, whose cost
     is more than what it explains; a topic whose anchor this document is stays on."""
@@ -292,12 +303,13 @@ def _remove_topic(slope, anchors, row, work, m, n, length, now):
     return m, now
 
 
-@kernel
+@inner_kernel
 def fit_document(table, slope, anchors, row, work, m, n, length):
     """Fits the document in `work` from its m active topics on; gives how many are active in the
     end and the log-likelihood."""
-    work.trial_active[:m] = work.active[:m]
-    work.trial_theta[:m] = work.theta[:m]
+    for a in range(m):
+        work.trial_active[a] = work.active[a]
+        work.trial_theta[a] = work.theta[a]
     mix(work.rows, work.active, work.theta, work.trial_p, m, n)
     now = _take_trial(work, m, n, length)
     while True:
@@ -310,7 +322,7 @@ def fit_document(table, slope, anchors, row, work, m, n, length):
             return m, now
 
 
-@kernel
+@inner_kernel
 def _sort_active(work, m):
     for a in range(1, m):
         topic = work.active[a]
@@ -351,18 +363,17 @@ def _fit_block(
             work.active[a] = start_topics[start_indptr[d] + a]
             work.theta[a] = start_theta[start_indptr[d] + a]
         if m == 0:
-            work.active[0] = best_topic(table, work, n)
-            work.theta[0] = 1.0
-            m = 1
+            m = start_from(work, best_topic(table, work, n))
         fill_rows(table, extra, work, n)
         m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
         costs[d] = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
         _sort_active(work, m)
         if size + m > len(out_topics):
-            out_topics = np.concatenate((out_topics, np.zeros(len(out_topics) + m, np.int32)))
-            out_theta = np.concatenate((out_theta, np.zeros(len(out_theta) + m)))
-        out_topics[size : size + m] = work.active[:m]
-        out_theta[size : size + m] = work.theta[:m]
+            out_topics = enlarge(out_topics, size, m)
+            out_theta = enlarge(out_theta, size, m)
+        for a in range(m):
+            out_topics[size + a] = work.active[a]
+            out_theta[size + a] = work.theta[a]
         size += m
         out_indptr[d + 1] = size
     return out_indptr, out_topics[:size], out_theta[:size], lengths, likelihoods, costs

@@ -24,8 +24,9 @@ from atd_dask.kernels.fitting import (
     load_document,
     longest_document,
     make_workspace,
+    start_from,
 )
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import exchange, gradients, log_likelihood, mix
 from atd_dask.kernels.model import Block, Floats, Ints
 
@@ -37,7 +38,7 @@ MAX_STEPS = 200
 ROUNDING = 1e-10
 
 
-@kernel
+@inner_kernel
 def _approach(work, m, n, length):
     """Brings the mixture of the first m topics near to the best; gives its log-likelihood and
     the largest g."""
@@ -54,7 +55,7 @@ def _approach(work, m, n, length):
     return log_likelihood(work.counts, work.p, n), largest
 
 
-@kernel
+@inner_kernel
 def _keep_mixture(table, terms, first, last, work, n, weights):
     """Keeps c / p of a document's entries; 0 for words that the model does not know."""
     i = 0
@@ -92,7 +93,7 @@ def _start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
     return weights, reached, largest
 
 
-@kernel
+@inner_kernel
 def _limits(extra, indptr, terms, lengths, weights, reached, largest, out, null):
     """For each document the relative gain that no fit under the new topic can pass."""
     for d in range(len(indptr) - 1):
@@ -128,7 +129,10 @@ def _next_document(
         if not outside[d]:
             limits[d] = -np.inf
     while True:
-        d = int(np.argmax(limits))
+        d = np.int64(0)
+        for other in range(1, n_docs):
+            if limits[other] > limits[d]:
+                d = other
         if limits[d] == -np.inf or (limits[d] < best_gain and not every):
             break
         limits[d] = -np.inf
@@ -136,10 +140,9 @@ def _next_document(
         last = indptr[d + 1]
         n, length = load_document(table, terms[first:last], counts[first:last], work)
         fill_rows(table, extra, work, n)
-        work.active[0] = new
-        work.theta[0] = 1.0
+        m = start_from(work, new)
         anchors[new] = d
-        m, likelihood = fit_document(table, slope, anchors, d, work, 1, n, length)
+        m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
         n_fitted += 1
         gain = (likelihood - null[d]) / abs(null[d])
         if gain > best_gain or (gain == best_gain and d < best):
@@ -150,11 +153,12 @@ def _next_document(
     return best, best_gain, best_share, n_fitted
 
 
-@kernel
+@inner_kernel
 def _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest):
     """Keeps the mixture that fits the document best with the new topic as it is now."""
     new = context.table.n_topics
-    work.trial_theta[:] = 0.0
+    for j in range(new + 1):
+        work.trial_theta[j] = 0.0
     for a in range(m):
         work.trial_theta[work.active[a]] = work.theta[a]
     for j in range(new + 1):

@@ -1,4 +1,9 @@
-"""The one place that says how kernels are compiled."""
+"""The one place that says how kernels are compiled.
+
+Compiling is most of a first run, so kernels are written to compile quickly: no NumPy function that
+brings a library of its own (sort, concatenate, cumsum), and `np.int64(0)` where a plain 0 would
+make its callees compile once more, for the constant.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,3 +22,31 @@ def kernel(function: F) -> F:
     Neither `parallel` nor `fastmath`: both would let the result depend on the machine.
     """
     return cast(F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def inner_kernel(function: F) -> F:
+    """Compiles a kernel that only kernels call, and that allocates nothing.
+
+    It counts no references and has no way in from Python (called from there, the process ends):
+    making these would take longer than the rest.
+    """
+    return cast(
+        F,
+        numba.njit(
+            nogil=True,
+            cache=True,
+            error_model="numpy",
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+            _nrt=False,
+        )(function),
+    )
+
+
+@kernel
+def enlarge(values, size, needed):
+    """The first `size` values with as much room again, and what is needed."""
+    larger = np.zeros(2 * size + needed, values.dtype)
+    for i in range(size):
+        larger[i] = values[i]
+    return larger

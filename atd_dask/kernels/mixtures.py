@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel
 
 # j = topics, m = active topics, n = distinct words of the document
 
@@ -20,7 +20,7 @@ MAX_NEWTON = 60
 LIMIT_STEPS = 4
 
 
-@kernel
+@inner_kernel
 def log_likelihood(counts, p, n):
     total = 0.0
     for i in range(n):
@@ -28,7 +28,7 @@ def log_likelihood(counts, p, n):
     return total
 
 
-@kernel
+@inner_kernel
 def slope_along(counts, p, direction, n, x):
     """The derivative of Σ c log(p + x·direction)."""
     slope = 0.0
@@ -37,7 +37,7 @@ def slope_along(counts, p, direction, n, x):
     return slope
 
 
-@kernel
+@inner_kernel
 def stays_below(counts, p, direction, n, slope, limit):
     """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
     less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
@@ -60,7 +60,7 @@ def stays_below(counts, p, direction, n, slope, limit):
     return False, x
 
 
-@kernel
+@inner_kernel
 def line_maximum(counts, p, direction, n, start, upper):
     """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
 
@@ -95,7 +95,7 @@ def line_maximum(counts, p, direction, n, start, upper):
     return x
 
 
-@kernel
+@inner_kernel
 def gradients(counts, rows, active, p, g, m, n, length):
     """g of each active topic; gives the largest."""
     largest = 0.0
@@ -109,7 +109,7 @@ def gradients(counts, rows, active, p, g, m, n, length):
     return largest
 
 
-@kernel
+@inner_kernel
 def mix(rows, active, theta, p, m, n):
     for i in range(n):
         p[i] = theta[0] * rows[active[0], i]
@@ -118,7 +118,7 @@ def mix(rows, active, theta, p, m, n):
             p[i] += theta[a] * rows[active[a], i]
 
 
-@kernel
+@inner_kernel
 def exchange(counts, rows, active, theta, p, g, direction, m, n):
     """Moves proportion from the topic of least g to the topic of largest g, as far as it pays."""
     best = 0
@@ -145,7 +145,7 @@ def exchange(counts, rows, active, theta, p, g, direction, m, n):
     return moved > 0.0
 
 
-@kernel
+@inner_kernel
 def maximise(counts, rows, active, theta, p, g, direction, m, n, length):
     """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
     if m == 1:

@@ -10,7 +10,7 @@ import hashlib
 
 import numpy as np
 
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel
 
 _MASK = np.uint64(0xFFFFFFFF)
 _MULTIPLY = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -25,7 +25,7 @@ def make_key(*purpose: object) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
 
 
-@kernel
+@inner_kernel
 def draw_block(key, replicate, part, number, out):
     """Four draws below 2³² into `out`: those numbered 4·number and on, of `part` of a replicate."""
     c0 = np.uint64(number) & _MASK
@@ -46,7 +46,7 @@ def draw_block(key, replicate, part, number, out):
     out[3] = c3
 
 
-@kernel
+@inner_kernel
 def below(drawn, size):
     """A draw scaled to a whole number from 0 to before `size`, which is below 2³²."""
     return np.int64((drawn * np.uint64(size)) >> _SHIFT)

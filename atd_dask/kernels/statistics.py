@@ -18,8 +18,6 @@ from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, Wor
 
 # j = topics, e = (topic, word) pairs with mass
 
-SCAN_RATIO = 16
-
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCounts:
@@ -42,37 +40,22 @@ def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):
     mass = np.zeros(n_words)
     seen = np.zeros(n_words, np.bool_)
     out_indptr = np.zeros(n_topics + 1, np.int64)
-    capacity = len(keys_words)
-    out_words = np.zeros(capacity, np.int32)
-    out_mass = np.zeros(capacity)
-    touched = np.zeros(n_words, np.int32)
+    out_words = np.zeros(len(keys_words), np.int32)
+    out_mass = np.zeros(len(keys_words))
     size = 0
     for j in range(n_topics):
-        n_touched = 0
         for e in range(keys_indptr[j], keys_indptr[j + 1]):
-            word = keys_words[e]
-            if not seen[word]:
-                seen[word] = True
-                touched[n_touched] = word
-                n_touched += 1
-            mass[word] += keys_mass[e]
-        if n_touched * SCAN_RATIO > n_words:
-            n_touched = 0
-            for word in range(n_words):
-                if seen[word]:
-                    touched[n_touched] = word
-                    n_touched += 1
-        else:
-            touched[:n_touched] = np.sort(touched[:n_touched])
-        for t in range(n_touched):
-            word = touched[t]
-            out_words[size] = word
-            out_mass[size] = mass[word]
-            mass[word] = 0.0
-            seen[word] = False
-            size += 1
+            seen[keys_words[e]] = True
+            mass[keys_words[e]] += keys_mass[e]
+        for word in range(n_words):
+            if seen[word]:
+                out_words[size] = word
+                out_mass[size] = mass[word]
+                mass[word] = 0.0
+                seen[word] = False
+                size += 1
         out_indptr[j + 1] = size
-    return out_indptr, out_words[:size].copy(), out_mass[:size].copy()
+    return out_indptr, out_words, out_mass
 
 
 @kernel
@@ -81,7 +64,8 @@ def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):
     n_docs = len(indptr) - 1
     work = make_workspace(n_topics, longest_document(indptr))
     extra = np.zeros(0)
-    room = np.zeros(n_topics + 1, np.int64)
+    starts = np.zeros(n_topics + 1, np.int64)
+    ends = np.zeros(n_topics, np.int64)
     tokens = np.zeros(n_topics, np.int64)
     proportion = np.zeros(n_topics)
     for d in range(n_docs):
@@ -90,11 +74,12 @@ def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):
             if table.shared[terms[i]] > 0.0:
                 length += counts[i]
         for k in range(theta_indptr[d], theta_indptr[d + 1]):
-            room[topics[k] + 1] += indptr[d + 1] - indptr[d]
+            starts[topics[k] + 1] += indptr[d + 1] - indptr[d]
             tokens[topics[k]] += length
             proportion[topics[k]] += theta[k]
-    starts = np.cumsum(room)
-    ends = starts[:n_topics].copy()
+    for j in range(n_topics):
+        ends[j] = starts[j]
+        starts[j + 1] += starts[j]
     words = np.zeros(starts[n_topics], np.int32)
     mass = np.zeros(starts[n_topics])
     for d in range(n_docs):
@@ -141,8 +126,7 @@ def collect_block(block: Block, table: WordTable, proportions: Proportions) -> E
         *block.arrays, table, proportions.indptr, proportions.topics, proportions.theta
     )
     runs = _close_gaps(starts, ends, words, mass)
-    rows_indptr, rows_words, rows_mass = _sparse_rows(table.n_topics, table.n_words, *runs)
-    return ExpectedCounts(rows_indptr, rows_words, rows_mass, tokens, proportion)
+    return _add_runs(table.n_topics, table.n_words, runs, tokens, proportion)
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
@@ -157,8 +141,19 @@ def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
     for part in parts:
         tokens += part.tokens
         proportion += part.proportion
-    indptr, words, mass = _sparse_rows(n_topics, n_words, indptr, words, mass)
-    return ExpectedCounts(indptr, words, mass, tokens, proportion)
+    return _add_runs(n_topics, n_words, (indptr, words, mass), tokens, proportion)
+
+
+def _add_runs(
+    n_topics: int,
+    n_words: int,
+    runs: tuple[Ints, Topics, Floats],
+    tokens: Ints,
+    proportion: Floats,
+) -> ExpectedCounts:
+    indptr, words, mass = _sparse_rows(n_topics, n_words, *runs)
+    size = indptr[-1]
+    return ExpectedCounts(indptr, words[:size].copy(), mass[:size].copy(), tokens, proportion)
 
 
 def _by_topic(parts: Sequence[ExpectedCounts], topic: int, name: str) -> Floats:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.model import Floats, Ints, Topics, WordTable
 from atd_dask.kernels.statistics import ExpectedCounts
 
@@ -34,7 +34,7 @@ def entropy_cost(n_on, places):
     return -places * (share * math.log(share) + (1.0 - share) * math.log(1.0 - share))
 
 
-@kernel
+@inner_kernel
 def switch_costs(base, n_on, places, weight):
     """What one more word costs that is on, and what one less saves; `base` is for the word's own
     parameter, the entropy is taken `weight` times."""
@@ -44,7 +44,7 @@ def switch_costs(base, n_on, places, weight):
     return base + weight * (more - now), base + weight * (now - less)
 
 
-@kernel
+@inner_kernel
 def switch_gain(x, shared, other_mass, other_shared):
     """What a word gains by being topic-specific beside the words that are; see the module."""
     total = other_mass + x
@@ -58,7 +58,7 @@ def switch_gain(x, shared, other_mass, other_shared):
     return total * gain
 
 
-@kernel
+@inner_kernel
 def gain_limit(x, shared, other_mass, other_shared):
     """An upper limit of `switch_gain` without logarithms: χ² is never below KL."""
     total = other_mass + x
@@ -67,7 +67,7 @@ def gain_limit(x, shared, other_mass, other_shared):
     return total * (p - q) * (p - q) / (q * (1.0 - q))
 
 
-@kernel
+@inner_kernel
 def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
     """Whether the switch of a word changes; `all_` sums are over the words that are on."""
     if shared <= 0.0:
@@ -83,7 +83,7 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
     return switch_gain(x, shared, all_mass, all_shared) > cost_on
 
 
-@kernel
+@inner_kernel
 def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight):
     """Sweeps over the switches `on` of one topic until none changes; gives `n_on`, the number of
     switches that are on in all topics together.
@@ -158,7 +158,7 @@ def _switch_words(
             mine, x, on, shared, by_shared, rank, tokens[j], n_on, n_topics * n_words, weight
         )
         if size + n_words > len(new_words):
-            new_words = np.concatenate((new_words, np.zeros(len(new_words), np.int32)))
+            new_words = enlarge(new_words, size, n_words)
         for word in range(n_words):
             if on[word]:
                 new_words[size] = word
@@ -167,7 +167,7 @@ def _switch_words(
         new_indptr[j + 1] = size
         for word in mine:
             x[word] = 0.0
-    return new_indptr, new_words[:size].copy()
+    return new_indptr, new_words
 
 
 @kernel
@@ -197,7 +197,9 @@ def _by_word(n_words, on_indptr, on_words, probabilities):
         indptr[on_words[e] + 1] += 1
     for n in range(n_words):
         indptr[n + 1] += indptr[n]
-    ends = indptr[:n_words].copy()
+    ends = np.zeros(n_words, np.int64)
+    for n in range(n_words):
+        ends[n] = indptr[n]
     topics = np.zeros(len(on_words), np.int32)
     specific = np.zeros(len(on_words))
     for j in range(len(on_indptr) - 1):
@@ -292,6 +294,7 @@ def switch_words(
             switches.words,
             entropy_weight,
         )
+        words = words[: indptr[-1]].copy()
         settled = np.array_equal(indptr, switches.indptr) and np.array_equal(words, switches.words)
         switches = WordSwitches(indptr, words)
         if settled:

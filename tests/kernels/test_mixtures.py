@@ -7,6 +7,14 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels import mixtures
 from tests import naive
+from tests.kernels.compiled import callable_kernel
+
+line_maximum = callable_kernel(mixtures.line_maximum)
+log_likelihood = callable_kernel(mixtures.log_likelihood)
+maximise = callable_kernel(mixtures.maximise)
+mix = callable_kernel(mixtures.mix)
+slope_along = callable_kernel(mixtures.slope_along)
+stays_below = callable_kernel(mixtures.stays_below)
 
 
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(2, 5), n=st.integers(1, 12))
@@ -18,9 +26,9 @@ def test_maximise_reaches_the_best_proportions(seed, m, n):
     active = np.arange(m, dtype=np.int32)
     theta = np.full(m, 1 / m)
     p = np.zeros(n)
-    mixtures.mix(rows, active, theta, p, m, n)
-    mixtures.maximise(counts, rows, active, theta, p, np.zeros(m), np.zeros(n), m, n, counts.sum())
-    reached = mixtures.log_likelihood(counts, p, n)
+    mix(rows, active, theta, p, m, n)
+    maximise(counts, rows, active, theta, p, np.zeros(m), np.zeros(n), m, n, counts.sum())
+    reached = log_likelihood(counts, p, n)
     best = naive.document_log_likelihood(
         counts, naive.best_proportions(counts, rows, range(m), 2000), rows
     )
@@ -37,7 +45,7 @@ def test_line_maximum_stands_a_probability_that_is_almost_zero(seed, n):
     p[0] = 1e-19
     direction = rng.random(n) - p
     counts = rng.integers(1, 9, n).astype(float)
-    found = mixtures.line_maximum(counts, p, direction, n, 0.5, 1.0)
+    found = line_maximum(counts, p, direction, n, 0.5, 1.0)
     grid = np.linspace(0, 1, 2001)[1:]
     values = [counts @ np.log(p + x * direction) for x in grid]
     assert counts @ np.log(p + found * direction) >= max(values) - 1e-6
@@ -51,10 +59,10 @@ def test_what_stays_below_a_limit_does(seed, n, limit):
     q = rng.gamma(0.3, 1.0, n) + 1e-6
     direction = q / q.sum() - p
     counts = rng.integers(1, 9, n).astype(float)
-    slope = mixtures.slope_along(counts, p, direction, n, 0.0)
+    slope = slope_along(counts, p, direction, n, 0.0)
     if slope <= 0:
         return
-    below, inside = mixtures.stays_below(counts, p, direction, n, slope, limit)
+    below, inside = stays_below(counts, p, direction, n, slope, limit)
     rise = max(
         counts @ np.log(p + x * direction) - counts @ np.log(p) for x in np.linspace(0, 1, 999)
     )

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from atd_dask.kernels.philox import below, draw_block, make_key
+from atd_dask.kernels import philox
+from atd_dask.kernels.philox import make_key
+from tests.kernels.compiled import callable_kernel
+
+below = callable_kernel(philox.below)
+draw_block = callable_kernel(philox.draw_block)
 
 
 def draw(key, replicate, part, number):

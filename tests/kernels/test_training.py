@@ -10,13 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atd_dask.kernels.fitting import (
-    assign_block,
-    fill_rows,
-    load_document,
-    make_workspace,
-)
-from atd_dask.kernels.mixtures import log_likelihood, maximise, mix
+from atd_dask.kernels import fitting, mixtures
+from atd_dask.kernels.fitting import assign_block, make_workspace
 from atd_dask.kernels.model import Proportions
 from atd_dask.kernels.passes import fit_pass, join_passes
 from atd_dask.kernels.training import (
@@ -27,6 +22,7 @@ from atd_dask.kernels.training import (
 )
 from atd_dask.kernels.wording import SharedModel, WordSwitches, estimate_words
 from tests import naive
+from tests.kernels.compiled import callable_kernel
 from tests.kernels.searching import check_fall, random_search, read_block, watch_search
 from tests.kernels.strategies import (
     corpora,
@@ -37,6 +33,12 @@ from tests.kernels.strategies import (
     models,
 )
 from tests.kernels.test_statistics import dense
+
+fill_rows = callable_kernel(fitting.fill_rows)
+load_document = callable_kernel(fitting.load_document)
+log_likelihood = callable_kernel(mixtures.log_likelihood)
+maximise = callable_kernel(mixtures.maximise)
+mix = callable_kernel(mixtures.mix)
 
 seeds = st.integers(0, 2**32 - 1)
 

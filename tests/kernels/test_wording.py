@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from atd_dask.kernels import wording
 from atd_dask.kernels.wording import SharedModel, estimate_words, switch_words
 from tests import naive
+from tests.kernels.compiled import callable_kernel
 from tests.kernels.strategies import dense_switches, make_expected, make_switches
+
+switch_gain = callable_kernel(wording.switch_gain)
+gain_limit = callable_kernel(wording.gain_limit)
 
 
 @st.composite
@@ -44,7 +48,7 @@ def test_change_of_a_word_switch_is_the_difference_of_two_evaluations(case, pick
     if flipped[j].sum() < 2 or u[j].sum() < 2 or x[j, u[j] & flipped[j]].sum() == 0:
         return
     others = u[j] & flipped[j]
-    gain = wording.switch_gain(
+    gain = switch_gain(
         x[j, n], shared.probabilities[n], x[j, others].sum(), shared.probabilities[others].sum()
     )
     places = u.size
@@ -69,7 +73,7 @@ def test_limit_is_above_the_gain(case):
             mass, rest = x[j, others].sum(), shared.probabilities[others].sum()
             if mass > 0:
                 arguments = (x[j, n], shared.probabilities[n], mass, rest)
-                assert wording.switch_gain(*arguments) <= wording.gain_limit(*arguments) + 1e-9
+                assert switch_gain(*arguments) <= gain_limit(*arguments) + 1e-9
 
 
 @given(cases())
