@@ -9,7 +9,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +83,12 @@ def measure() -> Iterator[Usage]:
         usage.cpu_seconds = cpu_seconds() - start_cpu
         ended.set()
         watcher.join()
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """The mean of several runs, and the range if there is one."""
+    mean, low, high = (f"{v:,.{digits}f}" for v in (np.mean(values), min(values), max(values)))
+    return mean if low == high else f"{mean} ({low} to {high})"
 
 
 def bench_ingest(n_docs: int, progress: Progress) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from atd_dask.evaluation.results import (
     write_json,
 )
 from atd_dask.interface.config import DetectionConfig, RunConfig, as_dict
-from atd_dask.kernels.clusters import BicRule, MembershipRule, StopRule
+from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule, StopRule
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import DetectionKeeper
@@ -43,11 +43,12 @@ def make_rules(config: DetectionConfig) -> DetectionRules:
     return DetectionRules(
         seeds=config.seeds,
         stop=stop,
+        settling=SettleRule(membership.level) if config.settle else None,
         pool=config.pool,
         mothers=config.mothers,
         replicates=config.significance.replicates,
         level=config.significance.level,
-        needs_gain=config.rules != "paper",
+        searches=config.significance.searches,
         max_clusters=config.max_clusters,
         max_size=config.max_size,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from atd_dask.kernels.clusters import (
     PREVIEW_SIZE,
     Grower,
     Growth,
+    SettleRule,
     StopRule,
     choose_seeds,
 )
@@ -28,6 +29,8 @@ from atd_dask.kernels.fitting import Fit, fit_block
 from atd_dask.kernels.growth import Batch
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.philox import make_key
+from atd_dask.kernels.reference import WithoutRows, draw_held_out, refit, take_documents
+from atd_dask.kernels.training import Convergence
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -44,13 +47,19 @@ class DetectionRules:
 
     seeds: int
     stop: StopRule
+    settling: SettleRule | None
     pool: str  # validation, validation+batch or train
     mothers: int  # the nearest documents from which one is drawn; 1 for the paper's rule
     replicates: int
     level: float
-    needs_gain: bool  # a cluster whose BIC is not lower with the new topic is never significant
+    searches: int  # in held-out training documents, whose gains a cluster must surpass
     max_clusters: int | None = None
     max_size: int | None = None
+
+    @property
+    def home(self) -> str:
+        """The corpus from which mothers are drawn."""
+        return "train" if self.pool == "train" else "validation"
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class FoundCluster:
     score: float
     scores: Floats  # of the bootstrap clusters
     p_value: float
+    found_by_chance: Floats | None  # the gains of the same search where there is nothing to find
     significant: bool
     only_mother: int  # so many documents have one and the same document as their only mother
 
@@ -81,6 +91,10 @@ class Keeper(Protocol):
 
     def save_scores(self, index: int, scores: Floats) -> None: ...
 
+    def load_chance(self) -> Floats: ...
+
+    def save_chance(self, gains: Floats) -> None: ...
+
 
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -88,7 +102,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 def detect(
     table: WordTable,
     test: Corpus,
-    pools: dict[str, Corpus],
+    corpora: dict[str, Corpus],
     rules: DetectionRules,
     seed: int,
     client: Client | None = None,
@@ -99,14 +113,15 @@ def detect(
     """The clusters of a batch in the order in which they are found; the last one may be the one
     that was not significant.
 
-    `pools` has the corpora from which mothers are drawn: validation, or train.
+    `corpora` has those that the null model comes from: train, and validation, from which mothers
+    are drawn unless they are drawn from train.
     """
     context = NullContext.of(table, every_word)
     runner = _Runner(client)
     block, fit = runner.fit_corpus(test, table)
-    home_name = "train" if rules.pool == "train" else "validation"
-    home, home_fit = runner.fit_corpus(pools[home_name], table)
+    home, home_fit = runner.fit_corpus(corpora[rules.home], table)
     batch = Batch(context, block, fit)
+    chance = ChanceSearch(table, corpora, rules, every_word, len(batch), seed)
     available = np.ones(len(batch), dtype=np.bool_)
     found: list[FoundCluster] = []
     while rules.max_clusters is None or len(found) < rules.max_clusters:
@@ -125,9 +140,14 @@ def detect(
         if rules.pool == "validation+batch":
             rest = np.flatnonzero(outside)
             pool = _make_pool(
-                context, rules, home.join(block.take(rest)), home_fit.join(fit.take(rest))
+                context,
+                rules,
+                Block.concatenate([home, block.take(rest)]),
+                home_fit.join(fit.take(rest)),
             )
         cluster = runner.judge(batch, growth, pool, rules, (seed, index), keeper, tell)
+        if cluster.significant and rules.searches > 0:
+            cluster = surpasses_chance(cluster, runner.search_chance(chance, keeper, tell))
         found.append(cluster)
         if not cluster.significant:
             break
@@ -181,14 +201,14 @@ class _Runner:
         rules: DetectionRules,
         pool: Pool,
         key: tuple[object, ...],
-        tell: Tell,
+        tell: Tell = lambda event, facts: None,
     ) -> Growth | None:
         """The best candidate: several documents are grown to a few, side by side, and the cluster
         of largest gain is grown to its end."""
         seeds = choose_seeds(batch, available, rules.seeds)
         if not seeds:
             return None
-        grower = Grower(batch, available, rules.stop, pool, key, rules.max_size)
+        grower = Grower(batch, available, rules.stop, rules.settling, pool, key, rules.max_size)
         growth = Growth(seeds[0])
         if len(seeds) > 1:
             growths = [Growth(document) for document in seeds]
@@ -219,7 +239,7 @@ class _Runner:
         index = int(key[-1])  # type: ignore[call-overload]
         scores = keeper.load_scores(index) if keeper else np.zeros(0)
         if not bootstrap.is_possible:
-            return FoundCluster(growth, topic, score, scores, 1.0, False, len(documents))
+            return FoundCluster(growth, topic, score, scores, 1.0, None, False, len(documents))
         most = int(np.floor(rules.level * (rules.replicates + 1) + 1e-9)) - 1
         pieces = [
             range(first, min(first + REPLICATES_PER_TASK, rules.replicates))
@@ -235,10 +255,56 @@ class _Runner:
         results.close()  # type: ignore[attr-defined]
         above = int(np.count_nonzero(scores > score))
         p_value = (above + 1) / (len(scores) + 1)
-        significant = above <= most and (growth.gain > 0 or not rules.needs_gain)
         return FoundCluster(
-            growth, topic, score, scores, p_value, significant, bootstrap.largest_family
+            growth, topic, score, scores, p_value, None, above <= most, bootstrap.largest_family
         )
+
+    def search_chance(self, chance: ChanceSearch, keeper: Keeper | None, tell: Tell) -> Floats:
+        """The gains of all searches in held-out documents, made once for all clusters."""
+        gains = keeper.load_chance() if keeper else np.zeros(0)
+        for gain in self.map(find_by_chance, chance, range(len(gains), chance.rules.searches)):
+            gains = np.append(gains, gain)
+            if keeper:
+                keeper.save_chance(gains)
+            tell("searches", {"done": len(gains), "largest_gain": float(gains.max())})
+        return gains
+
+
+@dataclass(frozen=True)
+class ChanceSearch:
+    """The search of a detection, to be run in batches that hold no anomaly."""
+
+    table: WordTable
+    corpora: dict[str, Corpus]
+    rules: DetectionRules
+    every_word: bool
+    n_batch: int
+    seed: int
+
+
+def find_by_chance(search: ChanceSearch, index: int) -> float:
+    """The gain of the best candidate in held-out training documents."""
+    rules, train = search.rules, search.corpora["train"]
+    held = draw_held_out(train.n_docs, search.n_batch, search.seed, index)
+    rest = WithoutRows(train, held)
+    table = refit(search.table, rest, Convergence())
+    context = NullContext.of(table, search.every_word)
+    block = take_documents(train, held)
+    home = search.corpora["validation"].rows(0, search.corpora["validation"].n_docs)
+    if rules.home == "train":
+        home = Block.concatenate(list(rest))
+    batch = Batch(context, block, fit_block(block, table))
+    pool = _make_pool(context, rules, home, fit_block(home, table))
+    growth = _Runner(None).propose(
+        batch, np.ones(len(batch), dtype=np.bool_), rules, pool, (search.seed, "chance", index)
+    )
+    return -np.inf if growth is None else growth.gain
+
+
+def surpasses_chance(cluster: FoundCluster, gains: Floats) -> FoundCluster:
+    """A cluster is significant only if it gains more than every search in held-out documents."""
+    significant = cluster.growth.gain > max(0.0, float(gains.max()))
+    return replace(cluster, found_by_chance=gains, significant=significant)
 
 
 def hold(value: Any) -> Any:

@@ -272,14 +272,50 @@ def bench() -> None:
 @_logging_options
 def bench_ingest(documents: int, progress: Progress) -> None:
     """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
-    _print_rows("bench_ingest", documents, progress)
+    measure = import_module("atd_dask.pipelines.bench").bench_ingest
+    _print_rows(measure(documents, progress))
 
 
-def _print_rows(measurement: str, *arguments: Any) -> None:
+@bench.command("train")
+@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many models of each kind to train."
+)
+@_logging_options
+def bench_train(
+    corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
+) -> None:
+    """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
+    measure = import_module("atd_dask.pipelines.bench_training").bench_training
+    names = corpora or ("reuters", "newsgroups")
+    for rows in measure(names, folder, seeds, progress):
+        _print_rows(rows)
+        click.echo()
+
+
+@bench.command("detect")
+@click.argument("corpora", metavar="[CORPUS[:CLASS,CLASS]]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
+)
+@_logging_options
+def bench_detect(
+    corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
+) -> None:
+    """Detect in each CORPUS (synthetic reuters newsgroups) by every rule; with CLASSes, those are
+    the anomalous ones."""
+    measure = import_module("atd_dask.pipelines.bench_detection").bench_detection
+    names = corpora or ("synthetic", "reuters", "newsgroups")
+    for rows in measure(names, folder, seeds, progress):
+        _print_rows(rows)
+        click.echo()
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
     from atd_dask.interface.tables import print_table
 
-    measure = getattr(import_module("atd_dask.pipelines.bench"), measurement)
-    rows = measure(*arguments)
     print_table(list(rows[0]), [[_show(value) for value in row.values()] for row in rows])
 
 

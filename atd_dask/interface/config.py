@@ -134,6 +134,14 @@ class SignificanceConfig:
     level: Annotated[
         float, Rule("the largest p-value that is significant", more_than=0, less_than=1)
     ] = 0.01
+    searches: Annotated[
+        int,
+        Rule(
+            "the search is repeated so often in held-out training documents, and a cluster must"
+            " have a larger gain in BIC than each of them finds; 0 for none, as in the paper",
+            at_least=0,
+        ),
+    ] = 19
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +159,13 @@ class DetectionConfig:
         int, Rule("documents from which candidates are grown side by side", at_least=1)
     ] = 30
     stop: Annotated[str, Rule("what ends the growth", choices=("membership", "bic"))] = "membership"
+    settle: Annotated[
+        bool,
+        Rule(
+            "whether every document of the batch is asked again, once a cluster has grown, if it"
+            " belongs to it at the level of membership"
+        ),
+    ] = True
     pool: Annotated[
         str,
         Rule(
@@ -296,6 +311,8 @@ PAPER = {
     "membership.patience": "2",
     "significance.replicates": "1000",
     "significance.level": "0.01",
+    "significance.searches": "0",
+    "settle": "false",
 }
 
 

@@ -156,8 +156,8 @@ def train_topic(context, indptr, terms, counts):
     bic = np.inf
     for iteration in range(MAX_ITERATIONS):
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
-        for word in words:
-            x[word] = 0.0
+        for e in range(len(words)):
+            x[words[e]] = 0.0
         for d in range(n_docs):
             first = indptr[d]
             last = indptr[d + 1]

@@ -1,10 +1,12 @@
 """Candidate clusters: where they start, how they grow, and when growth ends (Algorithm 1).
 
-Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with.
+Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with. What
+has grown may then settle: every document of the batch is asked again whether it belongs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,6 +20,9 @@ from atd_dask.kernels.philox import make_key
 
 # So many documents candidates have when they are compared; the one of largest gain then goes on.
 PREVIEW_SIZE = 8
+
+MAX_ROUNDS = 25
+LEAST_SIZE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,23 @@ class BicRule:
 StopRule = MembershipRule | BicRule
 
 
+@dataclass(frozen=True, slots=True)
+class SettleRule:
+    """Who belongs to a cluster once its topic is known.
+
+    Learning the topic on a cluster and asking all documents take turns until nothing changes. A
+    document belongs if the odds for it are those of `level`: by what the new topic lowers its part
+    of the BIC, and before that by the share of the batch that the cluster has.
+    """
+
+    level: float = 0.99
+
+    def least_gain(self, size: int, n_docs: int) -> float:
+        """What a document must gain to belong to a cluster of `size` in a batch of `n_docs`."""
+        odds = self.level / (1 - self.level) * max(n_docs - size, 1) / size
+        return math.log(odds)
+
+
 @dataclass(frozen=True)
 class Grower:
     """Grows clusters in a batch, among the documents that are `available`."""
@@ -85,6 +107,7 @@ class Grower:
     batch: Batch
     available: NDArray[np.bool_]  # documents
     rule: StopRule
+    settling: SettleRule | None
     pool: Pool
     key: tuple[object, ...]  # what the random numbers are for
     max_size: int | None = None
@@ -132,9 +155,29 @@ class Grower:
         return growth
 
     def _end(self, growth: Growth, documents: NDArray[np.int64]) -> Growth:
+        if self.settling is not None:
+            documents = self._settle(documents, self.settling)
         topic = self.batch.train(documents)
         gain = self.batch.gain(documents, topic)
         return replace(growth, ended=True, documents=tuple(documents.tolist()), gain=gain)
+
+    def _settle(self, documents: NDArray[np.int64], rule: SettleRule) -> NDArray[np.int64]:
+        """The documents that belong, from the one of largest gain on."""
+        n_docs = int(np.count_nonzero(self.available))
+        seen: set[frozenset[int]] = set()
+        for _ in range(MAX_ROUNDS):
+            seen.add(frozenset(documents.tolist()))
+            topic = self.batch.train(documents)
+            least = rule.least_gain(len(documents), n_docs)
+            gains = self.batch.gains_above(topic, self.available, least)
+            order = np.argsort(-gains, kind="stable")[: self.max_size]
+            belong = order[gains[order] > least]
+            if len(belong) < LEAST_SIZE:
+                break
+            documents = belong
+            if frozenset(documents.tolist()) in seen:
+                break
+        return documents
 
     def _fails(self, candidate: Candidate, topic: Alternative, size: int) -> bool:
         rule = self.rule

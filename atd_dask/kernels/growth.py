@@ -94,17 +94,17 @@ def _start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
 
 
 @inner_kernel
-def _limits(extra, indptr, terms, lengths, weights, reached, largest, out, null):
-    """For each document the relative gain that no fit under the new topic can pass."""
+def _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, out):
+    """For each document outside the cluster the log-likelihood that no fit with the new topic can
+    pass."""
     for d in range(len(indptr) - 1):
+        out[d] = -np.inf
+        if lengths[d] == 0 or not outside[d]:
+            continue
         total = 0.0
         for e in range(indptr[d], indptr[d + 1]):
             total += weights[e] * extra[terms[e]]
-        if lengths[d] == 0 or null[d] == 0.0:
-            out[d] = -np.inf
-            continue
-        limit = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
-        out[d] = (limit - null[d]) / abs(null[d]) + ROUNDING
+        out[d] = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
 
 
 @kernel
@@ -120,19 +120,20 @@ def _next_document(
     slope = np.zeros(new + 1)
     anchors = np.full(new + 1, -1)
     limits = np.zeros(n_docs)
-    _limits(extra, indptr, terms, lengths, weights, reached, largest, limits, null)
+    _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
+    for other in range(n_docs):
+        limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
+        if null[other] == 0.0:
+            limits[other] = -np.inf
     best = -1
     best_gain = -np.inf
     best_share = 0.0
     n_fitted = 0
-    for d in range(n_docs):
-        if not outside[d]:
-            limits[d] = -np.inf
     while True:
         d = np.int64(0)
         for other in range(1, n_docs):
             if limits[other] > limits[d]:
-                d = other
+                d = np.int64(other)
         if limits[d] == -np.inf or (limits[d] < best_gain and not every):
             break
         limits[d] = -np.inf
@@ -146,11 +147,53 @@ def _next_document(
         n_fitted += 1
         gain = (likelihood - null[d]) / abs(null[d])
         if gain > best_gain or (gain == best_gain and d < best):
-            best = d
+            best = int(d)
             best_gain = gain
             best_share = hard_share(work, m, n, length, new)
         _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
     return best, best_gain, best_share, n_fitted
+
+
+@kernel
+def _gains_above(
+    context,
+    extra,
+    indptr,
+    terms,
+    counts,
+    lengths,
+    weights,
+    reached,
+    largest,
+    null,
+    available,
+    least,
+):
+    """For each document how much lower its part of the BIC is with the new topic than `null`,
+    without; -inf where it cannot be above `least`."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    slope = np.zeros(new + 1)
+    anchors = np.full(new + 1, -1)
+    gains = np.zeros(n_docs)
+    _limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
+    for d in range(n_docs):
+        if null[d] + gains[d] - work.log_choose[1] <= least:
+            gains[d] = -np.inf
+            continue
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        fill_rows(table, extra, work, n)
+        m = start_from(work, new)
+        anchors[new] = d
+        m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
+        cost = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
+        gains[d] = null[d] - (cost - likelihood)
+        _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
+    return gains
 
 
 @inner_kernel
@@ -210,6 +253,23 @@ class Batch:
         )
         self.n_fitted += n_fitted
         return None if document < 0 else Candidate(document, gain, share)
+
+    def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
+        """How much each available document lowers the BIC with the new topic on in it; -inf where
+        that is not above `least`."""
+        gains: Floats = _gains_above(
+            self.context,
+            topic.probabilities,
+            *self.block.arrays,
+            self.fit.lengths,
+            self._weights,
+            self._reached,
+            self._largest,
+            self.fit.costs - self.fit.log_likelihoods,
+            available,
+            least,
+        )
+        return np.where(gains > least, gains, -np.inf)
 
     def fork(self) -> Batch:
         """The same batch with kept mixtures of its own, for growth in another thread."""

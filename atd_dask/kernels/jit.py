@@ -32,7 +32,7 @@ def inner_kernel(function: F) -> F:
     """
     return cast(
         F,
-        numba.njit(
+        numba.njit(  # type: ignore[call-overload]
             nogil=True,
             cache=True,
             error_model="numpy",

@@ -42,12 +42,14 @@ class Block:
         indptr, entries = take_rows(self.indptr, documents)
         return Block(indptr, self.terms[entries], self.counts[entries])
 
-    def join(self, other: Block) -> Block:
-        """These documents, then the others."""
-        return Block(
-            np.concatenate((self.indptr, self.indptr[-1] + other.indptr[1:])),
-            np.concatenate((self.terms, other.terms)),
-            np.concatenate((self.counts, other.counts)),
+    @classmethod
+    def concatenate(cls, parts: Sequence[Block]) -> Block:
+        """The documents of all parts, one after the other."""
+        sizes = [np.diff(part.indptr) for part in parts]
+        return cls(
+            np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes)))),
+            np.concatenate([part.terms for part in parts]),
+            np.concatenate([part.counts for part in parts]),
         )
 
     @property

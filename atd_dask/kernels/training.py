@@ -18,6 +18,7 @@ from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import Pass, Passes
 from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.wording import (
+    LEAST_MASS_OF_NEW,
     SharedModel,
     WordSwitches,
     entropy_cost,
@@ -192,12 +193,15 @@ def _iterate(
         topics_per_document=len(result.proportions.topics) / max(result.n_docs, 1),
         words_per_topic=len(table.topics) / table.n_topics,
     )
-    is_best = all(bic < other.bic for other in state.records)
+    best = state.best
+    if all(bic < other.bic for other in state.records):
+        switches = WordSwitches.of(table)
+        best = estimate_words(result.expected, shared, switches, LEAST_MASS_OF_NEW)
     return _leave_order(
         replace(
             state,
             records=(*state.records, record),
-            best=table if is_best else state.best,
+            best=best,
             start=None,
             bic=math.inf,
         ),

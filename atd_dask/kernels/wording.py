@@ -20,7 +20,10 @@ from atd_dask.kernels.statistics import ExpectedCounts
 
 # j = topics, n = words
 
+# What a word counts under a topic in which it never occurs: while the model is trained, next to
+# nothing, so that the BIC is that of the equation; once it meets new documents, half a token.
 LEAST_MASS = 1e-15
+LEAST_MASS_OF_NEW = 0.5
 LEAST_WORDS = 2
 MAX_SWEEPS = 20
 
@@ -171,7 +174,7 @@ def _switch_words(
 
 
 @kernel
-def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):
+def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words, least):
     """β of the words that are on: x / μ, μ = X / R."""
     x = np.zeros(len(shared))
     probabilities = np.zeros(len(on_words))
@@ -181,10 +184,10 @@ def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words):
         all_mass = 0.0
         all_shared = 0.0
         for e in range(on_indptr[j], on_indptr[j + 1]):
-            all_mass += max(x[on_words[e]], LEAST_MASS)
+            all_mass += max(x[on_words[e]], least)
             all_shared += shared[on_words[e]]
         for e in range(on_indptr[j], on_indptr[j + 1]):
-            probabilities[e] = max(x[on_words[e]], LEAST_MASS) * (all_shared / all_mass)
+            probabilities[e] = max(x[on_words[e]], least) * (all_shared / all_mass)
         for e in range(indptr[j], indptr[j + 1]):
             x[words[e]] = 0.0
     return probabilities
@@ -303,9 +306,13 @@ def switch_words(
 
 
 def estimate_words(
-    expected: ExpectedCounts, shared: SharedModel, switches: WordSwitches
+    expected: ExpectedCounts,
+    shared: SharedModel,
+    switches: WordSwitches,
+    least: float = LEAST_MASS,
 ) -> WordTable:
-    """The word probabilities that maximise the expected log-likelihood for given switches."""
+    """The word probabilities that maximise the expected log-likelihood for given switches; no word
+    that is on counts less than `least`."""
     specific = _specific_probabilities(
         expected.indptr,
         expected.words,
@@ -313,6 +320,7 @@ def estimate_words(
         shared.probabilities,
         switches.indptr,
         switches.words,
+        least,
     )
     columns = _by_word(len(shared.probabilities), switches.indptr, switches.words, specific)
     return complete_table(expected.n_topics, shared.probabilities, *columns)

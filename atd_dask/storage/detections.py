@@ -13,7 +13,8 @@ from atd_dask.storage.checkpoints import Checkpoints
 
 @dataclass(frozen=True)
 class DetectionKeeper:
-    """Keeps, for each cluster, the candidate once it is grown, and its scores batch by batch."""
+    """Keeps, for each cluster, the candidate once it is grown, and its scores batch by batch;
+    for all of them, what searches in held-out documents gained."""
 
     checkpoints: Checkpoints
 
@@ -28,6 +29,13 @@ class DetectionKeeper:
 
     def save_growth(self, index: int, growth: Growth) -> None:
         self.checkpoints.save(f"growth-{index}", asdict(growth), {})
+
+    def load_chance(self) -> Floats:
+        kept = self.checkpoints.load("chance")
+        return np.zeros(0) if kept is None else kept[1]["gains"]
+
+    def save_chance(self, gains: Floats) -> None:
+        self.checkpoints.save("chance", {}, {"gains": gains})
 
     def load_scores(self, index: int) -> Floats:
         kept = self.checkpoints.load(f"scores-{index}")

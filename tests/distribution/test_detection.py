@@ -10,7 +10,7 @@ from atd_dask.distribution.detection import DetectionRules, detect
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
-from atd_dask.kernels.clusters import BicRule, MembershipRule
+from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.detections import DetectionKeeper
@@ -52,7 +52,8 @@ def rules(**changes):
         "mothers": 10,
         "replicates": 200,
         "level": 0.01,
-        "needs_gain": True,
+        "settling": SettleRule(),
+        "searches": 3,
     }
     return DetectionRules(**(given | changes))
 

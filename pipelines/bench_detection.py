@@ -1,0 +1,192 @@
+"""Measuring detection: what each rule does to the clusters that are found.
+
+All variants see the same null models, one for each seed. Beside the paper's own split of a corpus,
+`corpus:class,class` makes another: these classes are taken out of training and put into the batch,
+the paper's are left out.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from atd_dask.pipelines.bench import spread
+from atd_dask.pipelines.corpora import paper_config
+from atd_dask.pipelines.detect import make_rules
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+
+from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.errors import InputError
+from atd_dask.evaluation.metrics import Labels
+from atd_dask.evaluation.results import evaluate_clusters
+from atd_dask.interface.config import PAPER, DetectionConfig, RunConfig, SignificanceConfig
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.model import Block, WordTable
+from atd_dask.kernels.streams import open_stream
+from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.storage.corpus import CorpusStore
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.interface.progress import Progress
+
+REPLICATES = 200  # of B2: enough for the level 0.01
+NORMAL_SHARE = 0.25  # of the normal documents, those that go into the batch of another split
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A corpus as it is measured."""
+
+    name: str
+    config: RunConfig
+    corpora: dict[str, MemoryCorpus]
+    labels: Labels  # of the batch
+    anomalous: tuple[str, ...]
+
+
+def list_variants() -> dict[str, DetectionConfig]:
+    """The default, what each of its rules does by itself, and the paper's."""
+    significance = SignificanceConfig(replicates=REPLICATES)
+    default = DetectionConfig(significance=significance)
+    alone = replace(significance, searches=0)
+    return {
+        "default": default,
+        "stop: bic": replace(default, stop="bic"),
+        "settle: false": replace(default, settle=False),
+        "settle: false, stop: bic": replace(default, settle=False, stop="bic"),
+        "searches: 0": replace(default, significance=alone),
+        "pool: validation": replace(default, pool="validation"),
+        "mothers: 1": replace(default, mothers=1),
+        "seeds: 1": replace(default, seeds=1),
+        "rules: paper": replace(
+            default,
+            rules="paper",
+            seeds=int(PAPER["seeds"]),
+            pool=PAPER["pool"],
+            mothers=int(PAPER["mothers"]),
+            settle=False,
+            significance=alone,
+        ),
+    }
+
+
+def bench_detection(
+    names: Sequence[str], corpora: str | None, n_seeds: int, progress: Progress
+) -> Iterator[list[Row]]:
+    """A table for each corpus, as soon as it is measured."""
+    with (
+        tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
+        connect(ClusterOptions(local=LocalOptions(workers=2, threads=1))) as client,
+    ):
+        for name in names:
+            split = _read_split(name, corpora, f"{folder}/{name}", client, progress)
+            models = _train(split, n_seeds, client)
+            variants = list_variants()
+            with progress.task(f"detect {name}", len(variants) * n_seeds, "runs") as task:
+                rows = []
+                for variant, config in variants.items():
+                    runs = []
+                    for seed, table in enumerate(models):
+                        runs.append(_measure(split, table, config, seed, client))
+                        task.advance(1, variant=variant, **runs[-1])
+                    rows.append({"corpus": name, "variant": variant, **_summarise(runs)})
+            yield rows
+
+
+def _read_split(
+    name: str, corpora: str | None, output: str, client: Client, progress: Progress
+) -> Split:
+    corpus, _, classes = name.partition(":")
+    config = paper_config(corpus, corpora, output)
+    ingest(config, client, progress)
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    parts = {part: store.rows(0, store.n_docs) for part, store in stores.items()}
+    labels = {part: store.labels() for part, store in stores.items()}
+    anomalous = tuple(config.evaluation.anomalous)
+    if classes:
+        wanted = tuple(classes.split(","))
+        parts, labels = split_anew(parts, labels, anomalous, wanted)
+        anomalous = wanted
+    n_words = stores["train"].n_words
+    blocks = {part: MemoryCorpus(block, n_words) for part, block in parts.items()}
+    return Split(name, config, blocks, labels["test"], anomalous)
+
+
+def split_anew(
+    parts: dict[str, Block],
+    labels: dict[str, Labels],
+    left_out: Sequence[str],
+    anomalous: Sequence[str],
+) -> tuple[dict[str, Block], dict[str, Labels]]:
+    """The same documents with other classes as anomalous: all documents of these and a share of the
+    normal ones are the batch. Documents of the classes `left_out` are in no part."""
+    whole = Block.concatenate([parts[part] for part in PARTS])
+    every = [label for part in PARTS for label in labels[part]]
+    unusual = np.array([bool(set(anomalous) & set(label)) for label in every])
+    gone = np.array([bool(set(left_out) & set(label)) for label in every])
+    for wanted in anomalous:
+        if not any(wanted in label for label in every):
+            raise InputError(f"a class of another split must have documents, {wanted} has none")
+    normal = np.flatnonzero(~unusual & ~gone)
+    normal = open_stream(1, f"bench/split/{','.join(anomalous)}").permutation(normal)
+    n_test = int(NORMAL_SHARE * len(normal))
+    n_validation = n_test // 2
+    rows = {
+        "test": np.sort(np.concatenate((normal[:n_test], np.flatnonzero(unusual)))),
+        "validation": np.sort(normal[n_test : n_test + n_validation]),
+        "train": np.sort(normal[n_test + n_validation :]),
+    }
+    return (
+        {part: whole.take(chosen) for part, chosen in rows.items()},
+        {part: [every[row] for row in chosen] for part, chosen in rows.items()},
+    )
+
+
+def _train(split: Split, n_seeds: int, client: Client) -> list[WordTable]:
+    topics = split.config.null_model.topics
+    orders = OrderRange(topics.max, topics.min, topics.step)
+    return [
+        choose_best(
+            train_restarts(Training(split.corpora["train"], orders, Convergence(), seed), 1, client)
+        )
+        for seed in range(n_seeds)
+    ]
+
+
+def _measure(
+    split: Split, table: WordTable, config: DetectionConfig, seed: int, client: Client
+) -> dict[str, float]:
+    start = time.perf_counter()
+    found = detect(table, split.corpora["test"], split.corpora, make_rules(config), seed, client)
+    seconds = time.perf_counter() - start
+    clusters: list[dict[str, Any]] = [
+        {"significant": c.significant, "documents": [{"row": row} for row in c.documents]}
+        for c in found
+    ]
+    evaluation = evaluate_clusters(clusters, split.labels, split.anomalous)
+    significant = [cluster for cluster in clusters if cluster["significant"]]
+    classes = {c["evaluation"]["label"] for c in significant if "evaluation" in c}
+    return {
+        "group_f1": evaluation["group"]["f1"],
+        "group_auc": evaluation["group"]["auc"],
+        "individual_f1": evaluation["individual"]["f1"],
+        "individual_auc": evaluation["individual"]["auc"],
+        "classes": len(classes),
+        "clusters": len(significant),
+        "seconds": seconds,
+    }
+
+
+def _summarise(runs: Sequence[dict[str, float]]) -> dict[str, str]:
+    row = {name: spread([run[name] for run in runs]) for name in runs[0] if name != "seconds"}
+    return row | {"seconds": spread([run["seconds"] for run in runs], 1)}
