@@ -18,7 +18,6 @@ from atd_dask.kernels.alternative import Alternative, NullContext
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
 from atd_dask.kernels.clusters import (
-    PREVIEW_SIZE,
     Grower,
     Growth,
     SettleRule,
@@ -71,7 +70,7 @@ class FoundCluster:
     score: float
     scores: Floats  # of the bootstrap clusters
     p_value: float
-    found_by_chance: Floats | None  # the gains of the same search where there is nothing to find
+    chance: Floats | None  # the gains of the same search where there is nothing to find
     significant: bool
     only_mother: int  # so many documents have one and the same document as their only mother
 
@@ -209,12 +208,11 @@ class _Runner:
         if not seeds:
             return None
         grower = Grower(batch, available, rules.stop, rules.settling, pool, key, rules.max_size)
-        growth = Growth(seeds[0])
+        seed = seeds[0]
         if len(seeds) > 1:
-            growths = [Growth(document) for document in seeds]
-            previews = list(self.map(preview, grower, growths))
-            growth, _ = max(previews, key=lambda preview: preview[1])
-        grown: Growth = next(self.map(grow_fully, grower, [growth]))
+            gains = list(self.map(preview, grower, seeds))
+            seed = seeds[int(np.argmax(gains))]
+        grown: Growth = next(self.map(grow, grower, [Growth(seed)]))
         tell("grown", {"size": len(grown.documents), "gain": grown.gain})
         return grown
 
@@ -298,13 +296,13 @@ def find_by_chance(search: ChanceSearch, index: int) -> float:
     growth = _Runner(None).propose(
         batch, np.ones(len(batch), dtype=np.bool_), rules, pool, (search.seed, "chance", index)
     )
-    return -np.inf if growth is None else growth.gain
+    return 0.0 if growth is None else growth.gain
 
 
 def surpasses_chance(cluster: FoundCluster, gains: Floats) -> FoundCluster:
     """A cluster is significant only if it gains more than every search in held-out documents."""
     significant = cluster.growth.gain > max(0.0, float(gains.max()))
-    return replace(cluster, found_by_chance=gains, significant=significant)
+    return replace(cluster, chance=gains, significant=significant)
 
 
 def hold(value: Any) -> Any:
@@ -317,14 +315,11 @@ def fit_corpus_block(given: tuple[Corpus, WordTable], index: int) -> Fit:
     return fit_block(corpus.block(index), table)
 
 
-def preview(grower: Grower, growth: Growth) -> tuple[Growth, float]:
-    """A candidate at the size at which candidates are compared, and its gain."""
-    own = grower.fork()
-    grown = own.grow(growth, PREVIEW_SIZE)
-    return grown, own.preview_gain(grown)
+def preview(grower: Grower, seed: int) -> float:
+    return grower.fork().preview(seed)
 
 
-def grow_fully(grower: Grower, growth: Growth) -> Growth:
+def grow(grower: Grower, growth: Growth) -> Growth:
     return grower.fork().grow(growth)
 
 

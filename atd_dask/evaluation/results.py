@@ -39,6 +39,7 @@ def describe_cluster(
         "significant": cluster.significant,
         "p_value": cluster.p_value,
         "replicates": len(cluster.scores),
+        "search_p_value": _search_p_value(cluster),
         "size": len(cluster.documents),
         "score": cluster.score,
         "bic_gain": cluster.growth.gain,
@@ -62,7 +63,28 @@ def describe_cluster(
             }
             for word in order.tolist()
         ],
+        "growth": [
+            {
+                "row": step.document,
+                "share": step.share,
+                "score": step.score,
+                "bic_gain": step.gain,
+                "failed": step.failed,
+            }
+            for step in cluster.growth.steps
+        ],
+        "bootstrap_scores": cluster.scores.tolist(),
+        "chance_gains": None if cluster.chance is None else cluster.chance.tolist(),
     }
+
+
+def _search_p_value(cluster: Any) -> float | None:
+    """How often the same search gains as much where there is nothing to find."""
+    if cluster.chance is None:
+        return None
+    return float((1 + np.count_nonzero(cluster.chance >= cluster.growth.gain))) / (
+        1 + len(cluster.chance)
+    )
 
 
 def evaluate_clusters(

@@ -116,16 +116,11 @@ class Grower:
         """The same, for growth beside others."""
         return replace(self, batch=self.batch.fork())
 
-    def grow(
-        self,
-        growth: Growth,
-        size: int | None = None,
-        keep: Callable[[Growth], None] = lambda growth: None,
-    ) -> Growth:
-        """Goes on until growth ends, or until the cluster has `size` documents."""
+    def grow(self, growth: Growth, keep: Callable[[Growth], None] = lambda growth: None) -> Growth:
+        """Goes on until growth ends."""
         outside = self.available.copy()
         outside[list(growth.so_far)] = False
-        while not growth.ended and (size is None or len(growth.so_far) < size):
+        while not growth.ended:
             growth = self._step(growth, outside)
             keep(growth)
         return growth
@@ -198,12 +193,20 @@ class Grower:
         )
         return reaching > rule.most_reaching
 
-    def preview_gain(self, growth: Growth) -> float:
-        """The gain of a cluster as it stands."""
-        if growth.ended:
-            return growth.gain
-        documents = np.array(growth.so_far)
-        return self.batch.gain(documents, self.batch.train(documents))
+    def preview(self, seed: int) -> float:
+        """The gain of what grows from a document, untested, at the size at which candidates are
+        compared."""
+        outside = self.available.copy()
+        documents = np.array([seed])
+        topic = self.batch.train(documents)
+        while len(documents) < PREVIEW_SIZE:
+            outside[documents] = False
+            candidate = self.batch.next_document(topic, outside)
+            if candidate is None:
+                break
+            documents = np.append(documents, candidate.document)
+            topic = self.batch.train(documents)
+        return self.batch.gain(documents, topic)
 
 
 def choose_seeds(batch: Batch, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
