@@ -169,3 +169,31 @@ def bic_of_blocks(block, proportions, table):
     lengths_of_active = np.repeat(lengths, n_active)
     tokens = np.bincount(proportions.topics, lengths_of_active, minlength=n_topics)
     return total + 0.5 * specific @ np.log(tokens / (2 * math.pi))
+
+
+def cosine(a, b):
+    product = sum(x * y for x, y in zip(a, b, strict=True))
+    norms = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(y * y for y in b))
+    return product / norms if norms > 0 else -1.0
+
+
+def bootstrap_document(mother, length, draws):
+    """Algorithm 2: words drawn with replacement from the tokens of a mother (counts by word).
+
+    `draws` gives whole numbers below 2³² in the order in which they are to be used.
+    """
+    tokens = [word for word, count in enumerate(mother) for _ in range(count)]
+    document = [0] * len(mother)
+    for _ in range(length):
+        document[tokens[next(draws) * len(tokens) >> 32]] += 1
+    return document
+
+
+def hard_share(document, theta, beta, new):
+    """The share of a document's tokens that are likeliest from the new topic."""
+    mine = 0
+    for n, count in enumerate(document):
+        others = [theta[j] * beta[j][n] for j in range(len(beta)) if j != new and theta[j] > 0]
+        if all(theta[new] * beta[new][n] > other for other in others):
+            mine += count
+    return mine / sum(document)

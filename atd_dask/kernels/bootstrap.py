@@ -242,7 +242,7 @@ class ClusterBootstrap:
             np.full(len(self.lengths), replicate),
             np.arange(len(self.lengths)),
         )
-        return Block(indptr, words, counts)
+        return Block(indptr, words[: indptr[-1]], counts[: indptr[-1]])
 
     def scores(self, replicates: range) -> Floats:
         """Σ l1 − l0 of the bootstrap clusters of these replicates."""

@@ -180,7 +180,13 @@ def _gains_above(
     gains = np.zeros(n_docs)
     _limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
     for d in range(n_docs):
-        if null[d] + gains[d] - work.log_choose[1] <= least:
+        if gains[d] == -np.inf:
+            continue
+        parameter = 0.5 * math.log(lengths[d] / (2 * math.pi))
+        least_cost = np.inf
+        for m in range(1, new + 2):
+            least_cost = min(least_cost, work.log_choose[m] + (m - 1) * parameter)
+        if null[d] + gains[d] - least_cost <= least:
             gains[d] = -np.inf
             continue
         first = indptr[d]
@@ -190,8 +196,7 @@ def _gains_above(
         m = start_from(work, new)
         anchors[new] = d
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
-        cost = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
-        gains[d] = null[d] - (cost - likelihood)
+        gains[d] = null[d] + likelihood - work.log_choose[m] - (m - 1) * parameter
         _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
     return gains
 

@@ -1,0 +1,104 @@
+"""Who belongs to a cluster, once its topic is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atd_dask.kernels.alternative import NullContext
+from atd_dask.kernels.bootstrap import Pool
+from atd_dask.kernels.clusters import BicRule, Grower, Growth, SettleRule
+from atd_dask.kernels.fitting import fit_block
+from atd_dask.kernels.growth import Batch
+from tests import naive
+from tests.kernels.strategies import corpora, make_block, models
+
+
+@st.composite
+def cases(draw):
+    counts = draw(corpora(min_docs=3))
+    counts[:, 0] += 3
+    return counts, draw(models(counts.shape[1], max_topics=2))
+
+
+def make_batch(counts, table):
+    block = make_block(counts)
+    return Batch(NullContext.of(table), block, fit_block(block, table))
+
+
+@given(cases())
+@settings(max_examples=20)
+def test_the_gain_of_a_document_is_that_of_the_equation(case):
+    counts, (table, _) = case
+    batch = make_batch(counts, table)
+    topic = batch.train(np.array([0, 1]))
+    everyone = np.ones(len(counts), bool)
+    gains = batch.gains_above(topic, everyone, -np.inf)
+    beta = np.vstack((table.dense(), topic.probabilities))
+    for d, document in enumerate(counts):
+        null = batch.fit.costs[d] - batch.fit.log_likelihoods[d]
+        supports = naive.objectives_of_supports(document, beta, steps=800)
+        with_new = [value for active, value in supports.items() if table.n_topics in active]
+        assert min(abs(null - gains[d] - value) for value in with_new) < 1e-3
+        assert null - gains[d] <= supports[(table.n_topics,)] + 1e-6
+
+
+@given(cases(), st.floats(-3, 3))
+@settings(max_examples=20)
+def test_what_is_skipped_could_not_have_been_above(case, least):
+    counts, (table, _) = case
+    batch = make_batch(counts, table)
+    topic = batch.train(np.array([0]))
+    available = np.ones(len(counts), bool)
+    available[-1] = False
+    every = batch.fork().gains_above(topic, available, -np.inf)
+    some = batch.gains_above(topic, available, least)
+    assert every[-1] == -np.inf
+    np.testing.assert_array_equal(some, np.where(every > least, every, -np.inf))
+
+
+def test_the_odds_of_a_level():
+    rule = SettleRule(0.99)
+    assert rule.least_gain(50, 100) == pytest.approx(math.log(99))
+    assert rule.least_gain(10, 100) == pytest.approx(math.log(99 * 9))
+    assert math.isfinite(rule.least_gain(100, 100))
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """A batch in which every fourth document has a topic of its own on half of its words."""
+    rng = np.random.default_rng(4)
+    topics = 0.8 * rng.dirichlet(np.full(120, 0.05), 4) + 0.2 / 120
+    train = np.stack([rng.multinomial(60, topics[d % 3]) for d in range(300)])
+    mixtures = [topics[d % 3] if d % 4 else (topics[d % 3] + topics[3]) / 2 for d in range(80)]
+    batch = np.stack([rng.multinomial(60, mixture) for mixture in mixtures])
+    from tests.kernels.test_reference import MemoryCorpus, refit_from_scratch
+
+    return make_batch(batch, refit_from_scratch(MemoryCorpus(make_block(train), 120)))
+
+
+def make_grower(batch, max_size=None):
+    pool = Pool.of(batch.context, batch.block, batch.fit.proportions)
+    available = np.ones(len(batch), bool)
+    return Grower(batch, available, BicRule(), SettleRule(), pool, ("tests",), max_size)
+
+
+@pytest.mark.parametrize("start", [[0, 4, 8], [0, 4, 8, 1, 2, 3, 5, 6]])
+def test_a_cluster_settles_on_those_who_belong(planted, start):
+    grower = make_grower(planted)
+    settled = grower._settle(np.array(start), SettleRule())
+    assert set(settled.tolist()) >= set(range(0, 80, 4))
+    assert len(settled) <= 22
+    assert set(grower._settle(settled, SettleRule()).tolist()) == set(settled.tolist())
+    gains = planted.gains_above(planted.train(settled), grower.available, -np.inf)
+    assert len(settled) == 20 or gains[settled[0]] > gains[settled[-1]]
+
+
+def test_a_settled_cluster_is_no_larger_than_allowed(planted):
+    grown = make_grower(planted, max_size=7).grow(Growth(0))
+    assert grown.ended
+    assert len(grown.documents) == 7
