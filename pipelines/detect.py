@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from atd_dask.interface.progress import Progress
 
 
-def make_rules(config: DetectionConfig) -> DetectionRules:
+def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
+    """The rules of a configuration; the others are `every_word` and `authors`."""
     membership = config.membership
     stop: StopRule = BicRule(membership.patience)
     if config.stop == "membership":
@@ -51,6 +52,7 @@ def make_rules(config: DetectionConfig) -> DetectionRules:
         searches=config.significance.searches,
         max_clusters=config.max_clusters,
         max_size=config.max_size,
+        **others,
     )
 
 
@@ -65,6 +67,8 @@ def detect(
     stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
     settings = {
         "detection": as_dict(config.detection),
+        "topic_model": config.null_model.topic_model,
+        "compatibility": config.compatibility,
         "seed": config.seed,
         "evaluation": as_dict(config.evaluation),
         "name": config.name,
@@ -93,7 +97,11 @@ def detect(
             model.table,
             stores["test"],
             stores,
-            make_rules(config.detection),
+            make_rules(
+                config.detection,
+                every_word=config.null_model.topic_model == "lda",
+                authors=config.compatibility == "authors",
+            ),
             config.seed,
             client,
             DetectionKeeper(checkpoints),

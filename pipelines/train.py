@@ -56,7 +56,10 @@ def train(
         OrderRange(topics.max, topics.min, topics.step),
         Convergence(config.null_model.tolerance, config.null_model.max_iterations),
         config.seed,
-        CostTerms(authors=config.compatibility == "authors"),
+        CostTerms(
+            authors=config.compatibility == "authors",
+            every_word=config.null_model.topic_model == "lda",
+        ),
     )
     checkpoints = Checkpoints(join(config.output, "checkpoints", "train"), key)
     if fresh:

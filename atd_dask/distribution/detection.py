@@ -6,6 +6,7 @@ growth does not depend on where it runs, and replicates are judged in their orde
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,22 +15,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.events import listen, report
 from atd_dask.kernels.alternative import Alternative, NullContext
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
-from atd_dask.kernels.clusters import (
-    Grower,
-    Growth,
-    SettleRule,
-    StopRule,
-    choose_seeds,
-)
-from atd_dask.kernels.fitting import Fit, fit_block
+from atd_dask.kernels.clusters import Grower, Growth, SettleRule, StopRule, choose_seeds
+from atd_dask.kernels.fitters import AuthorsFitter, Fitter
+from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.growth import Batch
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.reference import WithoutRows, draw_held_out, refit, take_documents
-from atd_dask.kernels.training import Convergence
+from atd_dask.kernels.training import Convergence, CostTerms
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -37,6 +34,11 @@ if TYPE_CHECKING:
 # So many replicates make a task of some hundred milliseconds for a cluster of a hundred documents.
 REPLICATES_PER_TASK = 25
 TASKS_PER_THREAD = 3
+
+# A growth is kept and reported after a document that joins, but not more often.
+SECONDS_BETWEEN = 1.0
+
+Tell = Callable[[str, dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,25 @@ class DetectionRules:
     searches: int  # in held-out training documents, whose gains a cluster must surpass
     max_clusters: int | None = None
     max_size: int | None = None
+    every_word: bool = False  # LDA in place of the parsimonious model
+    authors: bool = False  # the authors' programs in place of the paper's equations
 
     @property
     def home(self) -> str:
         """The corpus from which mothers are drawn."""
         return "train" if self.pool == "train" else "validation"
+
+    @property
+    def most_above(self) -> int:
+        """So many replicates may score more than a cluster that is significant."""
+        return int(np.floor(self.level * (self.replicates + 1) + 1e-9)) - 1
+
+    def fitter(self, table: WordTable) -> Fitter:
+        kind = AuthorsFitter if self.authors else Fitter
+        return kind(NullContext.of(table, self.every_word))
+
+    def make_pool(self, fitter: Fitter, block: Block, fit: Fit) -> Pool:
+        return Pool.of(fitter, block, fit.proportions, self.mothers, once=self.mothers > 1)
 
 
 @dataclass(frozen=True)
@@ -70,9 +86,9 @@ class FoundCluster:
     score: float
     scores: Floats  # of the bootstrap clusters
     p_value: float
-    chance: Floats | None  # the gains of the same search where there is nothing to find
     significant: bool
     only_mother: int  # so many documents have one and the same document as their only mother
+    chance: Floats | None = None  # the gains of the same search where there is nothing to find
 
     @property
     def documents(self) -> tuple[int, ...]:
@@ -80,7 +96,7 @@ class FoundCluster:
 
 
 class Keeper(Protocol):
-    """Keeps what is finished, so that a detection can go on where it was."""
+    """Keeps what is finished, so that a detection can go on where it was. It travels."""
 
     def load_growth(self, index: int) -> Growth | None: ...
 
@@ -95,7 +111,26 @@ class Keeper(Protocol):
     def save_chance(self, gains: Floats) -> None: ...
 
 
-Tell = Callable[[str, dict[str, Any]], None]
+class KeepNothing:
+    """For a detection that is not to be gone on with."""
+
+    def load_growth(self, index: int) -> Growth | None:
+        return None
+
+    def save_growth(self, index: int, growth: Growth) -> None:
+        pass
+
+    def load_scores(self, index: int) -> Floats:
+        return np.zeros(0)
+
+    def save_scores(self, index: int, scores: Floats) -> None:
+        pass
+
+    def load_chance(self) -> Floats:
+        return np.zeros(0)
+
+    def save_chance(self, gains: Floats) -> None:
+        pass
 
 
 def detect(
@@ -107,7 +142,6 @@ def detect(
     client: Client | None = None,
     keeper: Keeper | None = None,
     tell: Tell = lambda event, facts: None,
-    every_word: bool = False,
 ) -> list[FoundCluster]:
     """The clusters of a batch in the order in which they are found; the last one may be the one
     that was not significant.
@@ -115,38 +149,32 @@ def detect(
     `corpora` has those that the null model comes from: train, and validation, from which mothers
     are drawn unless they are drawn from train.
     """
-    context = NullContext.of(table, every_word)
-    runner = _Runner(client)
-    block, fit = runner.fit_corpus(test, table)
-    home, home_fit = runner.fit_corpus(corpora[rules.home], table)
-    batch = Batch(context, block, fit)
-    chance = ChanceSearch(table, corpora, rules, every_word, len(batch), seed)
+    fitter = rules.fitter(table)
+    runner = Runner(client)
+    keeper = keeper or KeepNothing()
+    block, fit = fit_corpus(runner, test, fitter)
+    home, home_fit = fit_corpus(runner, corpora[rules.home], fitter)
+    batch = fitter.batch(block, fit)
+    chance = ChanceSearch(table, corpora, rules, len(batch), seed)
+    member_pool = rules.make_pool(fitter, home, home_fit)
     available = np.ones(len(batch), dtype=np.bool_)
     found: list[FoundCluster] = []
     while rules.max_clusters is None or len(found) < rules.max_clusters:
         index = len(found) + 1
-        member_pool = _make_pool(context, rules, home, home_fit)
-        growth = keeper.load_growth(index) if keeper else None
+        search = ClusterSearch(fitter, batch, available, rules, member_pool, (seed, index))
+        growth = search.propose(runner, keeper, index, tell)
         if growth is None:
-            growth = runner.propose(batch, available, rules, member_pool, (seed, index), tell)
-            if growth is None:
-                break
-            if keeper:
-                keeper.save_growth(index, growth)
+            break
         outside = available.copy()
         outside[list(growth.documents)] = False
         pool = member_pool
         if rules.pool == "validation+batch":
             rest = np.flatnonzero(outside)
-            pool = _make_pool(
-                context,
-                rules,
-                Block.concatenate([home, block.take(rest)]),
-                home_fit.join(fit.take(rest)),
-            )
-        cluster = runner.judge(batch, growth, pool, rules, (seed, index), keeper, tell)
+            around = Block.concatenate([home, block.take(rest)])
+            pool = rules.make_pool(fitter, around, home_fit.join(fit.take(rest)))
+        cluster = search.judge(growth, pool, runner, keeper, index, tell)
         if cluster.significant and rules.searches > 0:
-            cluster = surpasses_chance(cluster, runner.search_chance(chance, keeper, tell))
+            cluster = surpass_chance(cluster, search_by_chance(chance, runner, keeper, tell))
         found.append(cluster)
         if not cluster.significant:
             break
@@ -154,15 +182,11 @@ def detect(
     return found
 
 
-def _make_pool(context: NullContext, rules: DetectionRules, block: Block, fit: Fit) -> Pool:
-    return Pool.of(context, block, fit.proportions, rules.mothers, once=rules.mothers > 1)
-
-
 @dataclass(frozen=True)
-class _Runner:
-    """Runs the independent pieces on a cluster, or here."""
+class Runner:
+    """Runs independent pieces on a cluster, or here."""
 
-    client: Client | None
+    client: Client | None = None
 
     def map(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         """step(shared, piece) for every piece, in order, with a bound on those under way. Closed
@@ -187,85 +211,137 @@ class _Runner:
         finally:
             self.client.cancel([held, *under_way])
 
-    def fit_corpus(self, corpus: Corpus, table: WordTable) -> tuple[Block, Fit]:
-        """All documents of a corpus, and their fit to the null model."""
-        blocks = range(len(corpus.block_starts) - 1)
-        fits = list(self.map(fit_corpus_block, (corpus, table), blocks))
-        return corpus.rows(0, corpus.n_docs), Fit.concatenate(fits)
+
+def hold(value: Any) -> Any:
+    """A value as the result of a task, which Dask makes again when its worker is gone."""
+    return value
+
+
+def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, Fit]:
+    """All documents of a corpus, and their fit to the null model."""
+    blocks = range(len(corpus.block_starts) - 1)
+    fits = list(runner.map(fit_corpus_block, (corpus, fitter), blocks))
+    return corpus.rows(0, corpus.n_docs), Fit.concatenate(fits)
+
+
+def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
+    corpus, fitter = given
+    return fitter.fit(corpus.block(index))
+
+
+@dataclass(frozen=True)
+class ClusterSearch:
+    """The search for one cluster among the documents that are still available."""
+
+    fitter: Fitter
+    batch: Batch
+    available: NDArray[np.bool_]
+    rules: DetectionRules
+    pool: Pool  # of the tests of membership
+    key: tuple[object, ...]  # what the random numbers are for
+
+    @property
+    def grower(self) -> Grower:
+        rules = self.rules
+        return Grower(
+            self.batch,
+            self.available,
+            rules.stop,
+            rules.settling,
+            self.fitter,
+            self.pool,
+            self.key,
+            rules.max_size,
+        )
 
     def propose(
         self,
-        batch: Batch,
-        available: NDArray[np.bool_],
-        rules: DetectionRules,
-        pool: Pool,
-        key: tuple[object, ...],
+        runner: Runner,
+        keeper: Keeper,
+        index: int,
         tell: Tell = lambda event, facts: None,
     ) -> Growth | None:
-        """The best candidate: several documents are grown to a few, side by side, and the cluster
-        of largest gain is grown to its end."""
-        seeds = choose_seeds(batch, available, rules.seeds)
-        if not seeds:
-            return None
-        grower = Grower(batch, available, rules.stop, rules.settling, pool, key, rules.max_size)
-        seed = seeds[0]
-        if len(seeds) > 1:
-            gains = list(self.map(preview, grower, seeds))
-            seed = seeds[int(np.argmax(gains))]
-        grown: Growth = next(self.map(grow, grower, [Growth(seed)]))
-        tell("grown", {"size": len(grown.documents), "gain": grown.gain})
-        return grown
+        """The best candidate: several documents are grown to a few, side by side, and that of
+        largest gain is grown to its end."""
+        growth = keeper.load_growth(index)
+        if growth is None:
+            seeds = choose_seeds(self.batch, self.available, self.rules.seeds)
+            if not seeds:
+                return None
+            seed = seeds[0]
+            if len(seeds) > 1:
+                gains = list(runner.map(preview_cluster, self.grower, seeds))
+                seed = seeds[int(np.argmax(gains))]
+            growth = Growth(seed)
+        if not growth.ended:
+            with listen(runner.client, lambda facts: tell("growth", facts)) as topic:
+                step = runner.map(grow_cluster, (self.grower, keeper, index, topic), [growth])
+                growth = next(step)
+            assert growth is not None
+            keeper.save_growth(index, growth)
+        tell("grown", {"cluster": index, "size": len(growth.documents), "gain": growth.gain})
+        return growth
 
     def judge(
-        self,
-        batch: Batch,
-        growth: Growth,
-        pool: Pool,
-        rules: DetectionRules,
-        key: tuple[object, ...],
-        keeper: Keeper | None,
-        tell: Tell,
+        self, growth: Growth, pool: Pool, runner: Runner, keeper: Keeper, index: int, tell: Tell
     ) -> FoundCluster:
         """The test of a cluster. It ends as soon as the cluster cannot be significant any more."""
+        batch, rules = self.batch, self.rules
         documents = np.array(growth.documents)
         topic = batch.train(documents)
         score = batch.score(documents, topic)
         theta = batch.fit.take(documents).proportions.dense(batch.context.table.n_topics)
-        bootstrap = ClusterBootstrap.of(
-            batch.context, pool, theta, batch.fit.lengths[documents], make_key(*key, "significance")
-        )
-        index = int(key[-1])  # type: ignore[call-overload]
-        scores = keeper.load_scores(index) if keeper else np.zeros(0)
+        lengths = batch.fit.lengths[documents]
+        key = make_key(*self.key, "significance")
+        bootstrap = ClusterBootstrap.of(self.fitter, pool, theta, lengths, key)
+        scores = keeper.load_scores(index)
         if not bootstrap.is_possible:
-            return FoundCluster(growth, topic, score, scores, 1.0, None, False, len(documents))
-        most = int(np.floor(rules.level * (rules.replicates + 1) + 1e-9)) - 1
+            return FoundCluster(growth, topic, score, scores, 1.0, False, len(documents))
         pieces = [
             range(first, min(first + REPLICATES_PER_TASK, rules.replicates))
             for first in range(len(scores), rules.replicates, REPLICATES_PER_TASK)
         ]
-        results = self.map(score_replicates, bootstrap, pieces)
-        while np.count_nonzero(scores > score) <= most and len(scores) < rules.replicates:
-            scores = np.concatenate((scores, next(results)))
-            if keeper:
-                keeper.save_scores(index, scores)
-            above = int(np.count_nonzero(scores > score))
-            tell("replicates", {"done": len(scores), "p_value": (above + 1) / (len(scores) + 1)})
-        results.close()  # type: ignore[attr-defined]
+        results = runner.map(score_replicates, bootstrap, pieces)
         above = int(np.count_nonzero(scores > score))
-        p_value = (above + 1) / (len(scores) + 1)
+        while above <= rules.most_above and len(scores) < rules.replicates:
+            scores = np.concatenate((scores, next(results)))
+            keeper.save_scores(index, scores)
+            above = int(np.count_nonzero(scores > score))
+            facts = {"cluster": index, "done": len(scores)}
+            tell("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
+        results.close()  # type: ignore[attr-defined]
         return FoundCluster(
-            growth, topic, score, scores, p_value, None, above <= most, bootstrap.largest_family
+            growth,
+            topic,
+            score,
+            scores,
+            p_value=(above + 1) / (len(scores) + 1),
+            significant=above <= rules.most_above,
+            only_mother=bootstrap.largest_family,
         )
 
-    def search_chance(self, chance: ChanceSearch, keeper: Keeper | None, tell: Tell) -> Floats:
-        """The gains of all searches in held-out documents, made once for all clusters."""
-        gains = keeper.load_chance() if keeper else np.zeros(0)
-        for gain in self.map(find_by_chance, chance, range(len(gains), chance.rules.searches)):
-            gains = np.append(gains, gain)
-            if keeper:
-                keeper.save_chance(gains)
-            tell("searches", {"done": len(gains), "largest_gain": float(gains.max())})
-        return gains
+
+def preview_cluster(grower: Grower, seed: int) -> float:
+    return grower.fork().preview(seed)
+
+
+def grow_cluster(given: tuple[Grower, Keeper, int, str | None], growth: Growth) -> Growth:
+    grower, keeper, index, topic = given
+    last = time.monotonic()
+
+    def keep(growth: Growth) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN and not growth.ended:
+            last = time.monotonic()
+            keeper.save_growth(index, growth)
+            facts = {"cluster": index, "size": len(growth.so_far)}
+            report(topic, facts | {"score": growth.steps[-1].score})
+
+    return grower.fork().grow(growth, keep)
+
+
+def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
+    return bootstrap.scores(replicates)
 
 
 @dataclass(frozen=True)
@@ -275,53 +351,46 @@ class ChanceSearch:
     table: WordTable
     corpora: dict[str, Corpus]
     rules: DetectionRules
-    every_word: bool
     n_batch: int
     seed: int
 
 
-def find_by_chance(search: ChanceSearch, index: int) -> float:
+def search_by_chance(chance: ChanceSearch, runner: Runner, keeper: Keeper, tell: Tell) -> Floats:
+    """The gains of all searches in held-out documents, made once for all clusters."""
+    gains = keeper.load_chance()
+    waiting = range(len(gains), chance.rules.searches)
+    for gain in runner.map(search_held_out, chance, waiting):
+        gains = np.append(gains, gain)
+        keeper.save_chance(gains)
+        tell("searches", {"done": len(gains), "largest_gain": float(gains.max())})
+    return gains
+
+
+def search_held_out(chance: ChanceSearch, index: int) -> float:
     """The gain of the best candidate in held-out training documents."""
-    rules, train = search.rules, search.corpora["train"]
-    held = draw_held_out(train.n_docs, search.n_batch, search.seed, index)
+    rules, train = chance.rules, chance.corpora["train"]
+    held = draw_held_out(train.n_docs, chance.n_batch, chance.seed, index)
     rest = WithoutRows(train, held)
-    table = refit(search.table, rest, Convergence())
-    context = NullContext.of(table, search.every_word)
+    terms = CostTerms(rules.authors, rules.every_word)
+    fitter = rules.fitter(refit(chance.table, rest, Convergence(), terms))
     block = take_documents(train, held)
-    home = search.corpora["validation"].rows(0, search.corpora["validation"].n_docs)
     if rules.home == "train":
         home = Block.concatenate(list(rest))
-    batch = Batch(context, block, fit_block(block, table))
-    pool = _make_pool(context, rules, home, fit_block(home, table))
-    growth = _Runner(None).propose(
-        batch, np.ones(len(batch), dtype=np.bool_), rules, pool, (search.seed, "chance", index)
+    else:
+        home = chance.corpora["validation"].rows(0, chance.corpora["validation"].n_docs)
+    search = ClusterSearch(
+        fitter,
+        fitter.batch(block, fitter.fit(block)),
+        np.ones(len(block), dtype=np.bool_),
+        rules,
+        rules.make_pool(fitter, home, fitter.fit(home)),
+        (chance.seed, "chance", index),
     )
+    growth = search.propose(Runner(), KeepNothing(), 1)
     return 0.0 if growth is None else growth.gain
 
 
-def surpasses_chance(cluster: FoundCluster, gains: Floats) -> FoundCluster:
+def surpass_chance(cluster: FoundCluster, gains: Floats) -> FoundCluster:
     """A cluster is significant only if it gains more than every search in held-out documents."""
     significant = cluster.growth.gain > max(0.0, float(gains.max()))
     return replace(cluster, chance=gains, significant=significant)
-
-
-def hold(value: Any) -> Any:
-    """A value as the result of a task, which Dask makes again when its worker is gone."""
-    return value
-
-
-def fit_corpus_block(given: tuple[Corpus, WordTable], index: int) -> Fit:
-    corpus, table = given
-    return fit_block(corpus.block(index), table)
-
-
-def preview(grower: Grower, seed: int) -> float:
-    return grower.fork().preview(seed)
-
-
-def grow(grower: Grower, growth: Growth) -> Growth:
-    return grower.fork().grow(growth)
-
-
-def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
-    return bootstrap.scores(replicates)

@@ -8,13 +8,12 @@ order, so the bytes are the same, as they are without a cluster.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from atd_dask.distribution.events import listen, report
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -82,7 +81,11 @@ def train_restarts(
     if training.corpus.n_entries > SMALL_ENTRIES:
         with ClusterPasses(client, training.corpus) as spread:
             return [_search(training, n, spread, keeper, tell) for n in range(restarts)]
-    with _listen(client, tell) as topic:
+
+    def hear(facts: dict[str, Any]) -> None:
+        tell(facts["restart"], OrderRecord(**facts["record"]))
+
+    with listen(client, hear) as topic:
         futures = [
             client.submit(train_restart, training, restart, keeper, topic, pure=False)
             for restart in range(restarts)
@@ -101,32 +104,13 @@ def choose_best(searches: Sequence[SearchState]) -> WordTable:
     return best.best
 
 
-@contextmanager
-def _listen(client: Client, tell: Tell) -> Iterator[str]:
-    """A topic on which workers report the orders that they have finished."""
-    topic = f"atd-dask-orders-{uuid.uuid4().hex}"
-
-    def hear(event: tuple[float, dict[str, Any]]) -> None:
-        _, message = event
-        tell(message["restart"], OrderRecord(**message["record"]))
-
-    client.subscribe_topic(topic, hear)
-    try:
-        yield topic
-    finally:
-        client.unsubscribe_topic(topic)
-
-
 def train_restart(
-    training: Training, restart: int, keeper: Keeper | None, topic: str
+    training: Training, restart: int, keeper: Keeper | None, topic: str | None
 ) -> SearchState:
     """One restart as a whole, on the worker that runs it."""
-    from distributed import get_worker
-
-    worker = get_worker()
 
     def tell(restart: int, record: OrderRecord) -> None:
-        worker.log_event(topic, {"restart": restart, "record": asdict(record)})
+        report(topic, {"restart": restart, "record": asdict(record)})
 
     passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
     return _search(training, restart, passes, keeper, tell)

@@ -94,6 +94,14 @@ class NullModelConfig:
             shorthand=("max", "min"),
         ),
     ] = TopicsConfig()
+    topic_model: Annotated[
+        str,
+        Rule(
+            "`lda` makes every word every topic's own, in the null model and in clusters: the"
+            " paper's comparison",
+            choices=("ptm", "lda"),
+        ),
+    ] = "ptm"
     restarts: Annotated[
         int, Rule("how many times training starts afresh; the best is kept", at_least=1)
     ] = 1

@@ -20,6 +20,7 @@ from atd_dask.kernels.fitting import (
     load_document,
     longest_document,
     make_workspace,
+    start_from,
 )
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.mixtures import log_likelihood, mix
@@ -118,9 +119,8 @@ def _fit_block(indptr, terms, counts, table):
             continue
         lengths[d] = length
         fill_rows(table, extra, work, n)
-        work.active[0] = best_topic(table, work, n)
-        work.theta[0] = 1.0
-        m, likelihoods[d] = sweep_switches(work, 1, n, length, -1)
+        m = start_from(work, best_topic(table, work, n))
+        m, likelihoods[d] = sweep_switches(work, m, n, length, np.int64(-1))
         costs[d] = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
         for a in range(m):
             theta[d, work.active[a]] = work.theta[a]
@@ -268,6 +268,25 @@ def train_topic(context, indptr, terms, counts):
 
 
 @kernel
+def new_topic_shares(context, extra, indptr, terms, counts):
+    """As `alternative`'s, with their fit."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    shares = np.zeros(n_docs)
+    for d in range(n_docs):
+        first = indptr[d]
+        last = indptr[d + 1]
+        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        fill_rows(table, extra, work, n)
+        m = start_from(work, new)
+        m, _ = sweep_switches(work, m, n, length, new)
+        shares[d] = hard_share(work, m, n, length, new)
+    return shares
+
+
+@kernel
 def next_document(context, extra, indptr, terms, counts, null, outside):
     """As `growth`'s, with their fit of every document."""
     table = context.table
@@ -285,9 +304,8 @@ def next_document(context, extra, indptr, terms, counts, null, outside):
         if n == 0:
             continue
         fill_rows(table, extra, work, n)
-        work.active[0] = new
-        work.theta[0] = 1.0
-        m, likelihood = sweep_switches(work, 1, n, length, new)
+        m = start_from(work, new)
+        m, likelihood = sweep_switches(work, m, n, length, new)
         gain = (likelihood - null[d]) / abs(null[d])
         if gain > best_gain:
             best = d

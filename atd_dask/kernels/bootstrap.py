@@ -11,13 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atd_dask.kernels.alternative import (
-    Alternative,
-    NullContext,
-    new_topic_shares,
-    train_alternative,
-)
-from atd_dask.kernels.fitting import fit_block
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
 from atd_dask.kernels.passes import add_up
@@ -84,13 +79,13 @@ class Pool:
     @classmethod
     def of(
         cls,
-        context: NullContext,
+        fitter: Fitter,
         block: Block,
         proportions: Proportions,
         nearest: int = 1,
         once: bool = False,
     ) -> Pool:
-        starts, tokens = _expand_tokens(context.table.shared, *block.arrays)
+        starts, tokens = _expand_tokens(fitter.context.table.shared, *block.arrays)
         return cls(proportions, starts, tokens, nearest, once)
 
     def mothers(self, theta: Floats) -> Ints:
@@ -157,7 +152,7 @@ def _draw_rows(
 
 
 def count_reaching(
-    context: NullContext,
+    fitter: Fitter,
     topic: Alternative,
     pool: Pool,
     theta: Floats,
@@ -177,10 +172,10 @@ def count_reaching(
     for first in range(replicates.start, replicates.stop, DOCUMENTS_AT_ONCE):
         numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, replicates.stop))
         lengths = np.full(len(numbers), length)
-        documents = _draw_rows(
+        indptr, words, counts = _draw_rows(
             pool.starts,
             pool.tokens,
-            len(context.table.shared),
+            fitter.context.table.n_words,
             only,
             mothers,
             lengths,
@@ -189,7 +184,7 @@ def count_reaching(
             numbers,
             np.zeros_like(numbers),
         )
-        shares = new_topic_shares(context, topic.probabilities, *documents)
+        shares = fitter.shares(topic, Block(indptr, words, counts))
         n_reaching += int(np.count_nonzero(shares >= share))
         if n_reaching > limit:
             break
@@ -200,7 +195,7 @@ def count_reaching(
 class ClusterBootstrap:
     """Bootstrap clusters in the likeness of one cluster."""
 
-    context: NullContext
+    fitter: Fitter
     pool: Pool
     lengths: Ints  # documents of the cluster
     mother_indptr: Ints  # documents + 1
@@ -209,13 +204,13 @@ class ClusterBootstrap:
 
     @classmethod
     def of(
-        cls, context: NullContext, pool: Pool, theta: Floats, lengths: Ints, key: np.uint64
+        cls, fitter: Fitter, pool: Pool, theta: Floats, lengths: Ints, key: np.uint64
     ) -> ClusterBootstrap:
         """`theta` (documents × topics) and `lengths` are those of the cluster's documents."""
         lists = [pool.mothers(row) for row in theta]
         indptr = np.concatenate(([0], np.cumsum([len(found) for found in lists])))
         mothers = np.concatenate(lists) if lists else np.zeros(0, np.int64)
-        return cls(context, pool, lengths, indptr, mothers, key)
+        return cls(fitter, pool, lengths, indptr, mothers, key)
 
     @property
     def is_possible(self) -> bool:
@@ -233,7 +228,7 @@ class ClusterBootstrap:
         indptr, words, counts = _draw_rows(
             self.pool.starts,
             self.pool.tokens,
-            len(self.context.table.shared),
+            self.fitter.context.table.n_words,
             self.mother_indptr,
             self.mothers,
             self.lengths,
@@ -249,7 +244,7 @@ class ClusterBootstrap:
         scores = np.zeros(len(replicates))
         for place, replicate in enumerate(replicates):
             cluster = self.draw(replicate)
-            topic = train_alternative(self.context, cluster)
-            null = fit_block(cluster, self.context.table)
+            topic = self.fitter.train(cluster)
+            null = self.fitter.fit(cluster)
             scores[place] = add_up(topic.log_likelihoods - null.log_likelihoods)
         return scores

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool, count_reaching
+from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Batch, Candidate
 from atd_dask.kernels.philox import make_key
 
@@ -108,6 +109,7 @@ class Grower:
     available: NDArray[np.bool_]  # documents
     rule: StopRule
     settling: SettleRule | None
+    fitter: Fitter
     pool: Pool
     key: tuple[object, ...]  # what the random numbers are for
     max_size: int | None = None
@@ -181,7 +183,7 @@ class Grower:
         if candidate.share >= rule.test_below or size < rule.min_size:
             return False
         reaching = count_reaching(
-            self.batch.context,
+            self.fitter,
             topic,
             self.pool,
             self.batch.proportions(candidate.document),

@@ -63,7 +63,12 @@ def take_documents(corpus: Corpus, rows: Ints) -> Block:
     return Block.concatenate(parts)
 
 
-def refit(table: WordTable, rest: Sequence[Block], convergence: Convergence) -> WordTable:
+def refit(
+    table: WordTable,
+    rest: Sequence[Block],
+    convergence: Convergence,
+    terms: CostTerms | None = None,
+) -> WordTable:
     """A model trained on other documents, with the topics of `table` to start from."""
     passes = LocalPasses(rest, table.n_words)
     shared = SharedModel.from_counts(passes.count_words())
@@ -73,7 +78,7 @@ def refit(table: WordTable, rest: Sequence[Block], convergence: Convergence) -> 
         SearchState(table, iteration=-FIRST_ROUNDS),
         OrderRange(table.n_topics, table.n_topics),
         convergence,
-        CostTerms(),
+        terms or CostTerms(),
     )
     assert state.best is not None
     return state.best

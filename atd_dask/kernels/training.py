@@ -95,9 +95,12 @@ class CostTerms:
 
     The paper has M·N·H in bits times log 2, which is M·N·H in nats, in both. The authors' programs
     take nats times log 2 in the BIC, and leave out the factor M when they decide.
+
+    With `every_word` there is nothing to decide: all words are all topics' own, as in LDA.
     """
 
     authors: bool = False
+    every_word: bool = False
 
     @property
     def in_bic(self) -> float:
@@ -224,6 +227,8 @@ def improve_words(
 ) -> WordTable:
     """The words of all topics after the u-switches; from `table` on, or from every word that
     occurs under a topic."""
+    if terms.every_word:
+        return estimate_words(expected, shared, WordSwitches.every(expected.n_topics, shared))
     start = WordSwitches.occurring(expected) if table is None else WordSwitches.of(table)
     weight = terms.in_switch(expected.n_topics)
     return estimate_words(expected, shared, switch_words(expected, shared, start, weight))

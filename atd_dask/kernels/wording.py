@@ -246,6 +246,12 @@ class WordSwitches:
         return cls(expected.indptr, expected.words)
 
     @classmethod
+    def every(cls, n_topics: int, shared: SharedModel) -> WordSwitches:
+        """Every word that occurs at all is every topic's own."""
+        words = np.flatnonzero(shared.probabilities).astype(np.int32)
+        return cls(np.arange(n_topics + 1) * len(words), np.tile(words, n_topics))
+
+    @classmethod
     def of(cls, table: WordTable) -> WordSwitches:
         words = np.repeat(np.arange(table.n_words, dtype=np.int32), np.diff(table.indptr))
         order = np.argsort(table.topics, kind="stable")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atd_dask.kernels import alternative, philox
 from atd_dask.kernels.alternative import NullContext, train_alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool, count_reaching
+from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.fitting import fit_block
 from tests import naive
 from tests.kernels.compiled import callable_kernel
@@ -56,9 +57,9 @@ def make_bootstrap(case, nearest=1, once=False):
     context = NullContext.of(table)
     block = make_block(counts)
     fit = fit_block(block, table)
-    pool = Pool.of(context, block, fit.proportions, nearest, once)
+    pool = Pool.of(Fitter(context), block, fit.proportions, nearest, once)
     theta = fit.proportions.dense(table.n_topics)
-    return ClusterBootstrap.of(context, pool, theta[:3], fit.lengths[:3], KEY), pool, theta
+    return ClusterBootstrap.of(Fitter(context), pool, theta[:3], fit.lengths[:3], KEY), pool, theta
 
 
 @given(cases(), st.integers(1, 3))
@@ -107,7 +108,7 @@ def test_the_score_is_that_of_both_models(case):
     bootstrap, _, _ = make_bootstrap(case)
     (score,) = bootstrap.scores(range(5, 6))
     cluster = bootstrap.draw(5)
-    topic = train_alternative(bootstrap.context, cluster)
+    topic = train_alternative(bootstrap.fitter.context, cluster)
     beta = np.vstack((table.dense(), topic.probabilities))
     null = fit_block(cluster, table).proportions.dense(table.n_topics)
     total = 0.0
@@ -122,7 +123,7 @@ def test_the_score_is_that_of_both_models(case):
 def test_as_many_replicates_reach_a_share_as_in_a_loop(case):
     counts, (table, _) = case
     bootstrap, pool, theta = make_bootstrap(case)
-    topic = train_alternative(bootstrap.context, make_block(counts[:2]))
+    topic = train_alternative(bootstrap.fitter.context, make_block(counts[:2]))
     beta = np.vstack((table.dense(), topic.probabilities))
     mothers = pool.mothers(theta[0])
     shares = []
@@ -131,12 +132,12 @@ def test_as_many_replicates_reach_a_share_as_in_a_loop(case):
         mother = mothers[skip_block(stream) * len(mothers) >> 32]
         document = naive.bootstrap_document(counts[mother], int(counts[0].sum()), stream)
         (share,) = alternative.new_topic_shares(
-            bootstrap.context, topic.probabilities, *make_block([document]).arrays
+            bootstrap.fitter.context, topic.probabilities, *make_block([document]).arrays
         )
         shares.append(share)
     assert all(0 <= share <= 1 for share in shares)
     share = sorted(shares)[15]
-    arguments = (bootstrap.context, topic, pool, theta[0], int(counts[0].sum()), share, KEY)
+    arguments = (bootstrap.fitter, topic, pool, theta[0], int(counts[0].sum()), share, KEY)
     reaching = sum(other >= share for other in shares)
     assert count_reaching(*arguments, range(30), 30) == reaching
     assert count_reaching(*arguments, range(30), reaching - 1) >= reaching

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.bootstrap import Pool
 from atd_dask.kernels.clusters import BicRule, Grower, Growth, SettleRule
+from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.growth import Batch
 from tests import naive
@@ -82,9 +83,10 @@ def planted():
 
 
 def make_grower(batch, max_size=None):
-    pool = Pool.of(batch.context, batch.block, batch.fit.proportions)
+    fitter = Fitter(batch.context)
+    pool = Pool.of(fitter, batch.block, batch.fit.proportions)
     available = np.ones(len(batch), bool)
-    return Grower(batch, available, BicRule(), SettleRule(), pool, ("tests",), max_size)
+    return Grower(batch, available, BicRule(), SettleRule(), fitter, pool, ("tests",), max_size)
 
 
 @pytest.mark.parametrize("start", [[0, 4, 8], [0, 4, 8, 1, 2, 3, 5, 6]])

@@ -1,0 +1,38 @@
+"""What tasks report while they run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@contextmanager
+def listen(client: Client | None, hear: Callable[[dict[str, Any]], None]) -> Iterator[str | None]:
+    """A topic on which tasks report facts; None where there is no cluster."""
+    if client is None:
+        yield None
+        return
+    topic = f"atd-dask-{uuid.uuid4().hex}"
+
+    def handle(event: tuple[float, dict[str, Any]]) -> None:
+        _, facts = event
+        hear(facts)
+
+    client.subscribe_topic(topic, handle)
+    try:
+        yield topic
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def report(topic: str | None, facts: dict[str, Any]) -> None:
+    """Reports from inside a task."""
+    if topic is not None:
+        from distributed import get_worker
+
+        get_worker().log_event(topic, facts)

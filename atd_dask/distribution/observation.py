@@ -1,0 +1,199 @@
+"""What a cluster is, whether it fits the job, and how much of it the job used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from atd_dask import __version__
+from atd_dask.errors import SchedulerError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+PACKAGES = ("numpy", "numba", "dask", "distributed", "zarr")
+# A result may depend on these; what of Dask must agree, Dask says itself.
+DECISIVE = ("python", "atd-dask", "numpy", "numba")
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """A cluster as it is at one moment. Memory is in bytes, 0 where there is no limit."""
+
+    address: str
+    dashboard: str | None
+    workers: int
+    threads: int
+    memory_bytes: int
+    smallest_worker_bytes: int
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most memory that processes held, in bytes, since it was last forgotten."""
+
+    client: int = 0
+    workers: int = 0  # all together
+    largest_worker: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.client + self.workers
+
+
+def describe_cluster(client: Client) -> ClusterFacts:
+    try:
+        info = client.scheduler_info(n_workers=-1)
+    except TypeError:  # a Dask that always tells of all workers
+        info = client.scheduler_info()
+    workers = info["workers"].values()
+    limits = [int(worker["memory_limit"] or 0) for worker in workers]
+    return ClusterFacts(
+        address=info["address"],
+        dashboard=client.dashboard_link,
+        workers=len(limits),
+        threads=sum(worker["nthreads"] for worker in workers),
+        memory_bytes=sum(limits) if all(limits) else 0,
+        smallest_worker_bytes=min(filter(None, limits), default=0),
+    )
+
+
+def list_versions() -> dict[str, str]:
+    """The versions of what this process runs."""
+    versions = {"atd-dask": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "none"
+    return versions
+
+
+def compare_versions(client: Client) -> list[str]:
+    """A sentence for each package that workers have in another version than this process. A
+    `SchedulerError` if a worker lacks this package."""
+    answers: Mapping[str, Any] = client.run(list_versions, on_error="return")
+    mine = list_versions()
+    differing: dict[tuple[str, str], list[str]] = {}
+    for address, theirs in sorted(answers.items()):
+        if isinstance(theirs, ModuleNotFoundError):
+            raise SchedulerError(
+                f"every worker must have atd-dask {__version__} installed, but {address} has"
+                f" not: {theirs}"
+            )
+        if isinstance(theirs, Exception):
+            raise SchedulerError(f"the worker {address} does not answer: {theirs}")
+        for package in DECISIVE:
+            if theirs[package] != mine[package]:
+                differing.setdefault((package, theirs[package]), []).append(address)
+    return [
+        f"workers should run {package} {mine[package]} as this process does, but"
+        f" {len(addresses)} of {len(answers)} run {theirs}, {addresses[0]} for one: results may"
+        " differ, or tasks fail"
+        for (package, theirs), addresses in differing.items()
+    ]
+
+
+def check_memory(facts: ClusterFacts, needed: int, what: str) -> None:
+    """A `SchedulerError` if the smallest worker cannot hold so many bytes."""
+    smallest = facts.smallest_worker_bytes
+    if 0 < smallest < needed:
+        raise SchedulerError(
+            f"every worker must have memory for {what}, which take about {format_bytes(needed)},"
+            f" but the smallest has {format_bytes(smallest)}: give workers more memory, for a"
+            " local cluster with cluster.local.memory_limit or fewer workers"
+        )
+
+
+def format_bytes(number: int) -> str:
+    """A size for people."""
+    size = float(number)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} GiB"
+
+
+def forget_peaks(client: Client) -> None:
+    """Measures the peaks from here on, where the system can; elsewhere they are those of the
+    processes' whole lives."""
+    _forget_own_peak()
+    with suppress(Exception):  # a measurement never breaks a run
+        client.run(_forget_own_peak, on_error="ignore")
+
+
+def read_peaks(client: Client) -> Peak:
+    here = _read_own_peak()
+    answers: Mapping[str, Any] = {}
+    with suppress(Exception):
+        answers = client.run(_read_own_peak, on_error="ignore")
+    # Workers may be threads of one process, or of this one.
+    processes = dict(answers.values())
+    processes.pop(here[0], None)
+    sizes = list(processes.values())
+    return Peak(here[1], sum(sizes), max(sizes, default=0))
+
+
+def _forget_own_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _read_own_peak() -> tuple[str, int]:
+    """This process, and the most memory that it held."""
+    name = f"{socket.gethostname()}/{os.getpid()}"
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return name, int(line.split()[1]) * 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return name, peak if sys.platform == "darwin" else peak * 1024
+
+
+@contextmanager
+def name_tasks(*tags: str) -> Iterator[None]:
+    """Dask tells the tasks of the block as a span of this name."""
+    with _distributed().span(*tags):
+        yield
+
+
+@contextmanager
+def report_performance(
+    client: Client, path: str | None, warn: Callable[[str], None]
+) -> Iterator[None]:
+    """Writes Dask's page on what the block did to `path`, if one is given. A page that cannot be
+    made is a warning: the work is done all the same."""
+    if path is None:
+        yield
+        return
+    try:
+        client.run_on_scheduler(version, "bokeh")
+    except PackageNotFoundError:
+        raise SchedulerError(
+            "--performance-report needs the package bokeh where the Dask scheduler runs"
+        ) from None
+    report = _distributed().performance_report(filename=path)
+    report.__enter__()
+    try:
+        yield
+    finally:
+        try:
+            report.__exit__(None, None, None)
+        except Exception as error:
+            warn(f"the performance report {path} could not be written: {error}")
+
+
+def _distributed() -> Any:
+    return importlib.import_module("distributed")

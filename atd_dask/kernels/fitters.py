@@ -1,0 +1,80 @@
+"""Whose rules documents are fitted by: the paper's equations, or the authors' programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels import authors
+from atd_dask.kernels.alternative import (
+    Alternative,
+    NullContext,
+    new_topic_shares,
+    train_alternative,
+)
+from atd_dask.kernels.fitting import Fit, fit_block
+from atd_dask.kernels.growth import Batch, Candidate
+from atd_dask.kernels.model import Block, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """Fits documents to the null model, and to the alternative, by the paper's equations."""
+
+    context: NullContext
+
+    def fit(self, block: Block) -> Fit:
+        """To the null model."""
+        return fit_block(block, self.context.table)
+
+    def train(self, cluster: Block) -> Alternative:
+        """The alternative model of a cluster."""
+        return train_alternative(self.context, cluster)
+
+    def shares(self, topic: Alternative, block: Block) -> Floats:
+        """The share of the new topic in documents outside its cluster."""
+        shares: Floats = new_topic_shares(self.context, topic.probabilities, *block.arrays)
+        return shares
+
+    def batch(self, block: Block, fit: Fit) -> Batch:
+        """Documents in which clusters are to be grown."""
+        return Batch(self.context, block, fit)
+
+
+@dataclass(frozen=True)
+class AuthorsFitter(Fitter):
+    """Fits documents as the authors' programs do."""
+
+    def fit(self, block: Block) -> Fit:
+        return authors.fit_block(block, self.context.table)
+
+    def train(self, cluster: Block) -> Alternative:
+        return Alternative(*authors.train_topic(self.context, *cluster.arrays))
+
+    def shares(self, topic: Alternative, block: Block) -> Floats:
+        shares: Floats = authors.new_topic_shares(self.context, topic.probabilities, *block.arrays)
+        return shares
+
+    def batch(self, block: Block, fit: Fit) -> Batch:
+        return AuthorsBatch(self.context, block, fit)
+
+
+class AuthorsBatch(Batch):
+    """A batch whose clusters grow as in the authors' programs, every document fitted."""
+
+    def train(self, documents: Ints) -> Alternative:
+        return AuthorsFitter(self.context).train(self.block.take(documents))
+
+    def next_document(
+        self, topic: Alternative, outside: NDArray[np.bool_], every: bool = True
+    ) -> Candidate | None:
+        document, gain, share = authors.next_document(
+            self.context,
+            topic.probabilities,
+            *self.block.arrays,
+            self.fit.log_likelihoods,
+            outside,
+        )
+        return None if document < 0 else Candidate(int(document), gain, share)
