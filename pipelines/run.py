@@ -2,26 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from atd_dask.pipelines.detect import detect
-from atd_dask.pipelines.ingest import ingest
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.record import record_run
+from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 
+from atd_dask.distribution.observation import (
+    check_memory,
+    compare_versions,
+    describe_cluster,
+    name_tasks,
+)
+from atd_dask.distribution.training import SMALL_ENTRIES
 from atd_dask.interface.config import RunConfig
+from atd_dask.storage.corpus import CorpusStore
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from atd_dask.interface.progress import Progress
 
+# Each stage with the name of what it makes.
+STAGES = {
+    "ingest": ("corpus", ingest),
+    "train": ("null_model", train),
+    "detect": ("result", detect),
+}
+
 
 def run(
-    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
+    config: RunConfig,
+    client: Client,
+    progress: Progress,
+    fresh: bool = False,
+    stages: Sequence[str] = tuple(STAGES),
+    command: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """All stages; what is finished is reused."""
-    return {
-        "corpus": ingest(config, client, progress, fresh),
-        "null_model": train(config, client, progress, fresh),
-        "result": detect(config, client, progress, fresh),
-    }
+    """The stages, all or some; what is finished is reused. Gives what each of them made.
+
+    `run.json` tells how it went, also of a run that failed, and names the `command`.
+    """
+    cluster = describe_cluster(client)
+    for warning in compare_versions(client):
+        progress.warn(warning)
+    made = {}
+    with record_run(config, client, cluster, command) as record, name_tasks(config.name):
+        for stage in stages:
+            name, do = STAGES[stage]
+            with record.stage(stage, fresh), name_tasks(stage):
+                if stage != "ingest":
+                    check_memory(describe_cluster(client), *estimate_memory(config))
+                made[name] = do(config, client, progress, fresh)
+    if "result" in made:
+        write_report(config.output)
+    return made
+
+
+def estimate_memory(config: RunConfig) -> tuple[int, str]:
+    """How many bytes a worker must be able to hold, and what they are.
+
+    Training takes a small corpus as a whole and a large one by the block; detection takes the
+    batch and the documents beside which it is judged as a whole.
+    """
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    train = stores["train"]
+    n_docs, n_entries = train.n_docs, train.n_entries
+    if n_entries > SMALL_ENTRIES:
+        # A block is closed by the document that fills it, so all are about as large.
+        n_docs = int(np.diff(train.block_starts).max())
+        n_entries = -(-n_entries // train.n_blocks)
+    home = train if config.detection.pool == "train" else stores["validation"]
+    trained = _count_bytes(n_docs, n_entries)
+    tested = sum(_count_bytes(part.n_docs, part.n_entries) for part in (stores["test"], home))
+    # A topic has a probability of its own for each of its words: in four columns, with the topic.
+    n_specific = min(config.null_model.topics.max * train.n_words, train.n_entries)
+    model = 28 * n_specific + 16 * train.n_words
+    return max(trained, tested) + model, "the model and the documents that a task works on"
+
+
+def _count_bytes(n_docs: int, n_entries: int) -> int:
+    return 8 * (n_docs + 1) + 8 * n_entries

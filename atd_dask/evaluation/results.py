@@ -82,7 +82,7 @@ def _search_p_value(cluster: Any) -> float | None:
     """How often the same search gains as much where there is nothing to find."""
     if cluster.chance is None:
         return None
-    return float((1 + np.count_nonzero(cluster.chance >= cluster.growth.gain))) / (
+    return float(1 + np.count_nonzero(cluster.chance >= cluster.growth.gain)) / (
         1 + len(cluster.chance)
     )
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -22,10 +26,14 @@ from atd_dask.errors import ConfigError, UserError
 from atd_dask.interface.wording import clean
 
 if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.interface.config import RunConfig
     from atd_dask.interface.progress import Progress
 
-# Exit statuses beside 0, which is a command that has finished.
-FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+# Exit statuses beside 0, which is a command that has finished. One that was stopped by a signal
+# ends with 128 and the number of the signal, as shells have it.
+FAILED, MISTAKEN, FOUND, STOPPED = 1, 2, 3, 128
 
 _PROGRESS = f"{__name__}.progress"
 _VERBOSE = f"{__name__}.verbose"
@@ -44,15 +52,49 @@ class Commands(click.Group):
             # The reader has gone; Python must not find the pipe broken again at its exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(FAILED)
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, click.Abort) as error:
             _find_progress(ctx).error("Stopped on request; run the same command again to go on.")
-            ctx.exit(INTERRUPTED)
+            number = error.number if isinstance(error, _SignalError) else signal.SIGINT
+            ctx.exit(STOPPED + number)
         except Exception as error:
             ctx.exit(_report(error, ctx))
         return result
 
 
+class _SignalError(KeyboardInterrupt):
+    """Someone asks this process to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _stopping_on_request() -> Iterator[None]:
+    """Ctrl-C, or a request to end, stops the block in good order; a second one at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        for each in before:
+            signal.signal(each, end)
+        raise _SignalError(number)
+
+    def end(number: int, frame: object) -> None:
+        os._exit(STOPPED + number)
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 def _report(error: Exception, ctx: click.Context) -> int:
+    from atd_dask.storage.locks import LockedError
+
     progress = _find_progress(ctx)
     if ctx.meta.get(_VERBOSE):
         traceback.print_exception(error)
@@ -60,6 +102,9 @@ def _report(error: Exception, ctx: click.Context) -> int:
         for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
             progress.error(problem)
         return MISTAKEN
+    if isinstance(error, LockedError):
+        progress.error(str(error))
+        return FAILED
     message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
     hint = "" if ctx.meta.get(_VERBOSE) else "; --verbose shows where it came from"
     progress.error(f"{message}{hint}")
@@ -115,6 +160,11 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What all commands take that run a job of a configuration."""
     for option in (
         _logging_options,
+        click.option(
+            "--performance-report",
+            metavar="FILE",
+            help="Write Dask's own page on the run, as HTML.",
+        ),
         click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused."),
         click.option("--output", metavar="DIR", help="Put the results here."),
         _scheduler,
@@ -125,6 +175,13 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_exit_code = click.option(
+    "--exit-code",
+    is_flag=True,
+    help=f"End with status {FOUND} if a significant cluster is found.",
+)
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="atd-dask")
 def atd() -> None:
@@ -132,15 +189,17 @@ def atd() -> None:
 
 
 @atd.command()
+@_exit_code
 @_job_options
-def run(**options: Any) -> None:
+def run(exit_code: bool, **options: Any) -> None:
     """Do the whole job that the file CONF describes."""
     from atd_dask.interface.tables import print_clusters, print_corpora, print_model
 
-    done = _run_job("run", **options)
-    print_corpora(done["corpus"])
-    print_model(done["null_model"])
-    print_clusters(done["result"])
+    output, made = _run_job(None, **options)
+    print_corpora(made["corpus"])
+    print_model(made["null_model"])
+    print_clusters(made["result"])
+    _conclude(output, made["result"], exit_code)
 
 
 @atd.command()
@@ -149,7 +208,7 @@ def ingest(**options: Any) -> None:
     """Make the corpus stores of CONF from its documents."""
     from atd_dask.interface.tables import print_corpora
 
-    print_corpora(_run_job("ingest", **options))
+    print_corpora(_run_job("ingest", **options)[1]["corpus"])
 
 
 @atd.command()
@@ -158,44 +217,94 @@ def train(**options: Any) -> None:
     """Train the null model of CONF on its training store."""
     from atd_dask.interface.tables import print_model
 
-    print_model(_run_job("train", **options))
+    print_model(_run_job("train", **options)[1]["null_model"])
 
 
 @atd.command()
+@_exit_code
 @_job_options
-def detect(**options: Any) -> None:
+def detect(exit_code: bool, **options: Any) -> None:
     """Find the clusters in the test store of CONF with its null model."""
     from atd_dask.interface.tables import print_clusters
 
-    print_clusters(_run_job("detect", **options))
+    output, made = _run_job("detect", **options)
+    print_clusters(made["result"])
+    _conclude(output, made["result"], exit_code)
+
+
+@atd.command()
+@click.argument("run")
+@_logging_options
+def report(run: str, progress: Progress) -> None:
+    """Make the page of the run in the folder RUN again."""
+    write_report = import_module("atd_dask.pipelines.report").write_report
+    click.echo(clean(f"report: {write_report(run)}"))
+
+
+def _conclude(output: str, result: dict[str, Any], exit_code: bool) -> None:
+    """Says where everything is, and ends with the status that was asked for."""
+    from atd_dask.interface.tables import print_places
+    from atd_dask.storage.runs import list_places
+
+    print_places(list_places(output))
+    if exit_code and any(cluster["significant"] for cluster in result["clusters"]):
+        click.get_current_context().exit(FOUND)
 
 
 def _run_job(
-    stage: str,
+    stage: str | None,
     conf: str,
     overrides: tuple[str, ...],
     scheduler: str | None,
     output: str | None,
     fresh: bool,
+    performance_report: str | None,
     progress: Progress,
-) -> dict[str, Any]:
-    """Runs the function `stage` of the pipeline of that name; gives its summary."""
+) -> tuple[str, dict[str, Any]]:
+    """Runs one stage or all; gives the output folder, and what the stages made."""
     from atd_dask.distribution.clients import connect
+    from atd_dask.distribution.observation import report_performance
     from atd_dask.interface.config import load
+    from atd_dask.storage.locks import lock_folder
 
     if output is not None:
         overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
     config = load(conf, overrides)
-    job = getattr(import_module(f"atd_dask.pipelines.{stage}"), stage)
     try:
-        with connect(config.cluster, scheduler) as client:
-            address = client.scheduler_info()["address"]
-            progress.say(f"{config.name} on {address}", dashboard=client.dashboard_link)
-            summary: dict[str, Any] = job(config, client, progress, fresh=fresh)
+        with (
+            _stopping_on_request(),
+            lock_folder(config.output, progress.warn),
+            connect(config.cluster, scheduler) as client,
+        ):
+            pipeline = import_module("atd_dask.pipelines.run")
+            stages = tuple(pipeline.STAGES) if stage is None else (stage,)
+            _introduce(config, stages, client, progress)
+            command = [Path(sys.argv[0]).name, *sys.argv[1:]]
+            with report_performance(client, performance_report, progress.warn):
+                made: dict[str, Any] = pipeline.run(
+                    config, client, progress, fresh=fresh, stages=stages, command=command
+                )
     except BrokenPipeError as error:
         # A failure like any other, whereas nobody reading the table below is none.
         raise ConnectionError(*error.args) from error
-    return summary
+    return config.output, made
+
+
+def _introduce(
+    config: RunConfig, stages: Sequence[str], client: Client, progress: Progress
+) -> None:
+    """Says what runs where."""
+    from atd_dask.distribution.observation import describe_cluster, format_bytes
+
+    cluster = describe_cluster(client)
+    progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
+    progress.say(
+        f"on {cluster.address}",
+        workers=cluster.workers,
+        threads=cluster.threads,
+        memory=format_bytes(cluster.memory_bytes) if cluster.memory_bytes else "no limit",
+        dashboard=cluster.dashboard,
+    )
 
 
 @atd.command()
@@ -235,13 +344,17 @@ def validate(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_logging_options
 def inspect(path: str, as_json: bool, progress: Progress) -> None:
-    """Print what the store at PATH holds."""
-    from atd_dask.interface.tables import format_facts
+    """Print what the store, or the output folder of a run, at PATH holds."""
+    from atd_dask.interface.tables import format_facts, print_run
     from atd_dask.storage.inspection import describe
+    from atd_dask.storage.runs import describe_run
 
-    facts = describe(path)
+    run = describe_run(path)
+    facts = run or describe(path)
     if as_json:
         click.echo(json.dumps(facts, indent=2))
+    elif run:
+        print_run(run)
     else:
         click.echo("\n".join(format_facts(facts)))
 

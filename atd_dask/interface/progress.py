@@ -52,7 +52,11 @@ class Task:
 
     def advance(self, amount: float = 1, **facts: Any) -> None:
         """Adds to what is done; `facts` replace those of the same name."""
-        self.done += amount
+        self.reach(self.done + amount, **facts)
+
+    def reach(self, done: float, **facts: Any) -> None:
+        """Sets what is done; `facts` replace those of the same name."""
+        self.done = done
         self.facts.update(facts)
         self._output.show_task("progress", self)
 
@@ -161,12 +165,22 @@ class JsonLines:
 
     def _write(self, level: Level, stage: str | None, event: str, facts: dict[str, Any]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        known = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in facts.items()
-        }
+        known = _fit_for_json(facts)
         line = {"time": now, "level": level, "stage": stage, "event": event, "facts": known}
-        print(json.dumps(line, default=str), file=self._stream, flush=True)
+        # The one control character that JSON leaves as it is.
+        text = json.dumps(line, default=str).replace("\x7f", "\\u007f")
+        print(text, file=self._stream, flush=True)
+
+
+def _fit_for_json(value: Any) -> Any:
+    """The value with null for numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(name): _fit_for_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fit_for_json(part) for part in value]
+    return value
 
 
 class TerminalBars:
@@ -217,7 +231,7 @@ def _make_bars(console: Any) -> Bars:
     class Amount(ProgressColumn):
         def render(self, task: Any) -> Text:
             total = f" of {task.total:,.0f}" if task.total is not None else ""
-            rate = f", {task.speed:,.0f}/s" if task.speed else ""
+            rate = f", {_show_rate(task.speed)}" if task.speed else ""
             return Text(f"{task.completed:,.0f}{total} {task.fields['unit']}{rate}")
 
     return Bars(
@@ -240,12 +254,27 @@ def _describe(event: str, task: Task) -> str:
         word = "done" if event == "end" else "stopped"
         return f"{word}, {amount} in {seconds:.1f} s"
     rate = task.done / seconds if seconds > 0 else 0
-    parts = [amount, f"{rate:,.0f}/s"]
+    parts = [amount, _show_rate(rate)]
     if task.total:
         parts[0] = f"{amount} of {task.total:,.0f}, {task.done / task.total:.0%}"
         if rate:
-            parts.append(f"{max(0, task.total - task.done) / rate:,.0f} s left")
+            parts.append(f"{_show_seconds(max(0, task.total - task.done) / rate)} left")
     return ", ".join(parts)
+
+
+def _show_rate(rate: float) -> str:
+    """So many in a second, or the seconds for one."""
+    return f"{rate:,.0f}/s" if rate >= 1 or rate == 0 else f"{_show_seconds(1 / rate)} each"
+
+
+def _show_seconds(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _join(facts: dict[str, Any]) -> str:

@@ -65,12 +65,15 @@ def print_model(model: Mapping[str, Any]) -> None:
     )
 
 
+_METRICS = ("recall", "precision", "f1", "auc")
+
+
 def print_clusters(result: Mapping[str, Any]) -> None:
     """What detection found: a row for each cluster, the one that was not significant included."""
     header = ["cluster", "documents", "p-value", "significant", "words"]
     judged = any("evaluation" in cluster for cluster in result["clusters"])
     if judged:
-        header += ["label", "recall", "precision", "F1"]
+        header += ["label", "recall", "precision", "F1", "AUC"]
     rows = []
     for cluster in result["clusters"]:
         words = [w["word"] for w in cluster["salient_words"] if w["occurring"]][:8]
@@ -84,15 +87,64 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         if judged:
             found = cluster.get("evaluation")
             row += (
-                [found["label"], *(f"{found[name]:.2f}" for name in ("recall", "precision", "f1"))]
+                [found["label"], *(f"{found[name]:.2f}" for name in _METRICS)]
                 if found
-                else ["", "", "", ""]
+                else ["", "", "", "", ""]
             )
         rows.append(row)
     if rows:
         print_table(header, rows)
     else:
         print("no cluster was found")
+    evaluation = result.get("evaluation", {})
+    for name, meaning in (
+        ("group", "mean of the significant clusters"),
+        ("individual", "their documents together"),
+    ):
+        if name in evaluation:
+            f1, auc = evaluation[name]["f1"], evaluation[name]["auc"]
+            print(f"{meaning}: F1 {f1:.2f}, AUC {auc:.2f}")
+
+
+def print_places(places: Mapping[str, str]) -> None:
+    """Where what was made is."""
+    for what, path in places.items():
+        print(clean(f"{what}: {path}"))
+
+
+def print_run(described: Mapping[str, Any]) -> None:
+    """The summary of a run's folder."""
+    run, result = described["run"], described["result"]
+    if described["writer"]:
+        print(clean(f"being written by {described['writer']}"))
+    if run is not None:
+        for line in _describe_run(run):
+            print(clean(line))
+    if result is not None:
+        corpus = ", ".join(
+            f"{name} {part['documents']:,}" for name, part in result["corpus"].items()
+        )
+        print(clean(f"documents: {corpus}"))
+        print(f"null model: {result['null_model']['n_topics']} topics")
+        print_clusters(result)
+    print_places(described["places"])
+
+
+def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:
+    error = f", {run['error']}" if run["error"] else ""
+    yield f"{run['name']}: {run['status']} after {run['seconds']:,.1f} s{error}"
+    yield f"started: {run['started']}"
+    for name, stage in run["stages"].items():
+        made = stage["made"]
+        seconds = (made or stage)["seconds"]
+        reused = ", reused" if stage["reused"] else ""
+        yield f"{name}: {seconds:,.1f} s{reused if made else ', not finished'}"
+    cluster = run["cluster"]
+    yield (
+        f"cluster: {cluster['workers']} workers, {cluster['threads']} threads at"
+        f" {cluster['address']}, peak memory {run['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    )
+    yield "versions: " + ", ".join(f"{name} {value}" for name, value in run["versions"].items())
 
 
 def format_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:

@@ -22,7 +22,7 @@ from atd_dask.kernels.fitting import (
     make_workspace,
     start_from,
 )
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import log_likelihood, mix
 from atd_dask.kernels.model import Block, Proportions, WordTable
 from atd_dask.kernels.wording import entropy_cost
@@ -36,7 +36,7 @@ LEAST_WORDS = 2
 ADDED = 1e-5
 
 
-@kernel
+@inner_kernel
 def repeat_em(work, m, n, length):
     """EM steps on the trial's proportions; gives the log-likelihood before the last step."""
     previous = 0.0
@@ -45,9 +45,9 @@ def repeat_em(work, m, n, length):
         now = log_likelihood(work.counts, work.trial_p, n)
         for a in range(m):
             total = 0.0
-            row = work.rows[work.trial_active[a]]
+            topic = work.trial_active[a]
             for i in range(n):
-                total += work.counts[i] * row[i] / work.trial_p[i]
+                total += work.counts[i] * work.rows[topic, i] / work.trial_p[i]
             work.g[a] = total
         for a in range(m):
             work.trial_theta[a] *= work.g[a] / length
@@ -59,9 +59,20 @@ def repeat_em(work, m, n, length):
     return previous
 
 
-@kernel
+@inner_kernel
+def _gradient(work, topic, n, length):
+    total = 0.0
+    for i in range(n):
+        total += work.counts[i] * work.rows[topic, i] / work.p[i]
+    return total / length
+
+
+@inner_kernel
 def sweep_switches(work, m, n, length, kept):
-    """Visits the switches of all topics in order, up to ten times; topic `kept` stays on."""
+    """Visits the switches of all topics in order, up to ten times; topic `kept` stays on.
+
+    A trial that cannot gain its cost, by Jensen's bound, is skipped: it would be refused.
+    """
     n_all = len(work.rows)
     mix(work.rows, work.active, work.theta, work.p, m, n)
     now = log_likelihood(work.counts, work.p, n)
@@ -84,17 +95,26 @@ def sweep_switches(work, m, n, length, kept):
                 cost = -step_cost
             else:
                 size = m + 1
-                work.trial_active[:m] = work.active[:m]
+                for a in range(m):
+                    work.trial_active[a] = work.active[a]
                 work.trial_active[m] = j
                 cost = step_cost
             cost += work.log_choose[size] - work.log_choose[m]
-            work.trial_theta[:size] = 1.0 / size
+            if place < 0:
+                largest = _gradient(work, j, n, length)
+                for a in range(m):
+                    largest = max(largest, _gradient(work, work.active[a], n, length))
+                if length * (largest - 1.0) < cost:
+                    continue
+            for a in range(size):
+                work.trial_theta[a] = 1.0 / size
             gain = repeat_em(work, size, n, length) - now
             if cost - gain < 0.0:
                 changed = True
                 m = size
-                work.active[:m] = work.trial_active[:m]
-                work.theta[:m] = work.trial_theta[:m]
+                for a in range(m):
+                    work.active[a] = work.trial_active[a]
+                    work.theta[a] = work.trial_theta[a]
                 mix(work.rows, work.active, work.theta, work.p, m, n)
                 now = log_likelihood(work.counts, work.p, n)
         if not changed:
@@ -212,25 +232,28 @@ def train_topic(context, indptr, terms, counts):
     active = np.zeros((n_docs, new + 1), np.int32)
     theta = np.zeros((n_docs, new + 1))
     n_active = np.ones(n_docs, np.int64)
-    active[:, 0] = new
-    theta[:, 0] = 1.0
+    for d in range(n_docs):
+        active[d, 0] = new
+        theta[d, 0] = 1.0
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = 0.0
     objective = 0.0
     for iteration in range(MAX_STEPS):
-        x[:] = ADDED
+        for word in range(n_words):
+            x[word] = ADDED
         for d in range(n_docs):
             first = indptr[d]
             last = indptr[d + 1]
             n, length = load_document(table, terms[first:last], counts[first:last], work)
             fill_rows(table, extra, work, n)
             m = n_active[d]
-            work.trial_active[:m] = active[d, :m]
-            work.trial_theta[:m] = theta[d, :m]
-            repeat_em(work, m, n, length)
-            theta[d, :m] = work.trial_theta[:m]
             for a in range(m):
+                work.trial_active[a] = active[d, a]
+                work.trial_theta[a] = theta[d, a]
+            repeat_em(work, m, n, length)
+            for a in range(m):
+                theta[d, a] = work.trial_theta[a]
                 if work.trial_active[a] == new and work.g[a] > 0.0:
                     before = work.trial_theta[a] * length / work.g[a]
                     for i in range(n):
@@ -246,12 +269,14 @@ def train_topic(context, indptr, terms, counts):
             n, length = load_document(table, terms[first:last], counts[first:last], work)
             fill_rows(table, extra, work, n)
             m = n_active[d]
-            work.active[:m] = active[d, :m]
-            work.theta[:m] = theta[d, :m]
+            for a in range(m):
+                work.active[a] = active[d, a]
+                work.theta[a] = theta[d, a]
             m, likelihoods[d] = sweep_switches(work, m, n, length, new)
             n_active[d] = m
-            active[d, :m] = work.active[:m]
-            theta[d, :m] = work.theta[:m]
+            for a in range(m):
+                active[d, a] = work.active[a]
+                theta[d, a] = work.theta[a]
             shares[d] = hard_share(work, m, n, length, new)
             objective -= likelihoods[d] + work.log_choose[m]
             objective -= 0.5 * m * math.log(length / (2 * math.pi))

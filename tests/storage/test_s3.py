@@ -12,6 +12,7 @@ import pytest
 from zarr.core.sync import sync
 
 from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.storage import locks
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.inspection import describe
 from atd_dask.storage.places import MANIFEST, Place
@@ -119,3 +120,29 @@ def test_a_bucket_that_is_not_there_is_one_sentence(s3: Any) -> None:
         write_corpus("s3://nowhere/c")
     with pytest.raises(InputError, match="there is no store at s3://nowhere/c"):
         CorpusStore.open("s3://nowhere/c")
+
+
+def test_only_one_run_writes_a_prefix(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "PAUSE", 0.05)
+    output = "s3://bucket/runs/a"
+    s3.pipe_file(f"{output}/result.json", b"{}")
+    with locks.lock_folder(output, print):
+        owner = locks.read_owner(output)
+        assert owner is not None
+        with (
+            pytest.raises(locks.LockedError, match=f"but process {owner.pid} on "),
+            locks.lock_folder(output, print),
+        ):
+            pass
+        # The store itself refuses a second lock, whatever was read before.
+        assert not locks.FolderLock(output)._create()
+        assert locks.read_owner(output) == owner
+    assert names_beside(s3, f"{output}/x") == ["result.json"]
+
+
+def test_a_run_in_a_bucket_that_is_not_there_is_one_sentence(s3: Any) -> None:
+    with (
+        pytest.raises(InputError, match=r"output must be writable, got s3://nowhere/out: .*bucket"),
+        locks.lock_folder("s3://nowhere/out", print),
+    ):
+        pass
