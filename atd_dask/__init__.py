@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atd_dask.detection import Detection, detect
     from atd_dask.storage.corpus import CorpusStore
     from atd_dask.topic_model import ParsimoniousTopicModel
 
 __version__ = "0.1.0"
 
-__all__ = ["CorpusStore", "ParsimoniousTopicModel", "__version__"]
+__all__ = ["CorpusStore", "Detection", "ParsimoniousTopicModel", "__version__", "detect"]
 
 _HOMES = {
     "CorpusStore": "atd_dask.storage.corpus",
+    "Detection": "atd_dask.detection",
     "ParsimoniousTopicModel": "atd_dask.topic_model",
+    "detect": "atd_dask.detection",
 }
 
 

@@ -86,7 +86,7 @@ class ParsimoniousTopicModel:
     ) -> Self:
         """Learns the topics. `vocabulary` names the columns of a matrix."""
         orders, settings = self._check_orders(), self._check_settings()
-        corpus, words = _as_corpus(documents, vocabulary)
+        corpus, words = as_corpus(documents, vocabulary)
         if not corpus.lengths().any():
             raise InputError("a topic model must be fitted on documents with words, got none")
         training = Training(
@@ -196,7 +196,7 @@ class ParsimoniousTopicModel:
         return math.fsum(np.concatenate([fit.costs - fit.log_likelihoods for fit in fits]))
 
     def _fit_documents(self, documents: Any) -> list[Fit]:
-        corpus, _ = _as_corpus(documents, self.vocabulary_)
+        corpus, _ = as_corpus(documents, self.vocabulary_)
         table = self.model_.table
         fit = authors.fit_block if self.compatibility == "authors" else fit_block
         if corpus.n_docs == 0:
@@ -225,7 +225,7 @@ def _whole(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def _as_corpus(documents: Any, vocabulary: Sequence[str] | None) -> tuple[Corpus, tuple[str, ...]]:
+def as_corpus(documents: Any, vocabulary: Sequence[str] | None) -> tuple[Corpus, tuple[str, ...]]:
     """Whatever a user has, as a corpus in blocks and its words."""
     words = None if vocabulary is None else _check_vocabulary(vocabulary)
     if isinstance(documents, CorpusStore):

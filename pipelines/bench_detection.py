@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from atd_dask.pipelines.bench import spread
 from atd_dask.pipelines.corpora import paper_config
-from atd_dask.pipelines.detect import make_rules
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
@@ -25,7 +24,13 @@ from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
 from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.results import evaluate_clusters
-from atd_dask.interface.config import PAPER, DetectionConfig, RunConfig, SignificanceConfig
+from atd_dask.interface.config import (
+    DetectionConfig,
+    RunConfig,
+    SignificanceConfig,
+    make_detection,
+)
+from atd_dask.interface.rules import make_rules
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.streams import open_stream
@@ -63,19 +68,12 @@ def list_variants() -> dict[str, DetectionConfig]:
         "default": default,
         "stop: bic": replace(default, stop="bic"),
         "settle: false": replace(default, settle=False),
-        "settle: false, stop: bic": replace(default, settle=False, stop="bic"),
         "searches: 0": replace(default, significance=alone),
         "pool: validation": replace(default, pool="validation"),
         "mothers: 1": replace(default, mothers=1),
         "seeds: 1": replace(default, seeds=1),
-        "rules: paper": replace(
-            default,
-            rules="paper",
-            seeds=int(PAPER["seeds"]),
-            pool=PAPER["pool"],
-            mothers=int(PAPER["mothers"]),
-            settle=False,
-            significance=alone,
+        "rules: paper": make_detection(
+            {"rules": "paper", "significance": {"replicates": REPLICATES}}
         ),
     }
 

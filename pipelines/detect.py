@@ -6,22 +6,21 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.train import model_path
 
-from atd_dask.distribution.detection import DetectionRules, FoundCluster
+from atd_dask.distribution.detection import FoundCluster
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import (
     FORMAT,
-    describe_cluster,
+    describe_clusters,
     evaluate_clusters,
     write_csv,
     write_json,
 )
-from atd_dask.interface.config import DetectionConfig, RunConfig, as_dict
-from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule, StopRule
+from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.interface.rules import make_rules
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import DetectionKeeper
@@ -33,27 +32,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from atd_dask.interface.progress import Progress
-
-
-def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
-    """The rules of a configuration; the others are `every_word` and `authors`."""
-    membership = config.membership
-    stop: StopRule = BicRule(membership.patience)
-    if config.stop == "membership":
-        stop = MembershipRule(**{name: getattr(membership, name) for name in as_dict(membership)})
-    return DetectionRules(
-        seeds=config.seeds,
-        stop=stop,
-        settling=SettleRule(membership.level) if config.settle else None,
-        pool=config.pool,
-        mothers=config.mothers,
-        replicates=config.significance.replicates,
-        level=config.significance.level,
-        searches=config.significance.searches,
-        max_clusters=config.max_clusters,
-        max_size=config.max_size,
-        **others,
-    )
 
 
 def detect(
@@ -134,16 +112,7 @@ def _make_result(
 ) -> dict[str, Any]:
     test = stores["test"]
     ids, labels = test.ids(), test.labels()
-    matrix = test.matrix()
-    clusters = []
-    for index, cluster in enumerate(found, 1):
-        occurring = np.zeros(test.n_words, dtype=np.bool_)
-        occurring[matrix[list(cluster.documents)].indices] = True
-        clusters.append(
-            describe_cluster(
-                cluster, index, occurring, model.table.shared, model.vocabulary, ids, labels
-            )
-        )
+    clusters = describe_clusters(found, test, model.table.shared, model.vocabulary, ids, labels)
     best = next(search for search in model.restarts if model.record in search)
     result = {
         "format": FORMAT,

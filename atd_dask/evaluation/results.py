@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,33 @@ from atd_dask.evaluation.metrics import (
     compare_documents,
 )
 
+if TYPE_CHECKING:
+    from atd_dask.kernels.blocks import Corpus
+
 FORMAT = "atd-dask-result/1"
 
 
-def describe_cluster(
+def describe_clusters(
+    clusters: Sequence[Any],
+    test: Corpus,
+    shared: np.ndarray[Any, np.dtype[np.float64]],
+    vocabulary: Sequence[str],
+    ids: Sequence[str],
+    labels: Labels,
+) -> list[dict[str, Any]]:
+    """The entries of `clusters` in result.json."""
+    described = []
+    for index, cluster in enumerate(clusters, 1):
+        occurring = np.zeros(len(shared), dtype=np.bool_)
+        for row in cluster.documents:
+            occurring[test.rows(row, row + 1).terms] = True
+        described.append(
+            _describe_cluster(cluster, index, occurring, shared, vocabulary, ids, labels)
+        )
+    return described
+
+
+def _describe_cluster(
     cluster: Any,
     index: int,
     occurring: np.ndarray[Any, np.dtype[np.bool_]],
@@ -30,7 +53,7 @@ def describe_cluster(
     ids: Sequence[str],
     labels: Labels,
 ) -> dict[str, Any]:
-    """One entry of `clusters` in result.json. `occurring` says which words the documents have."""
+    """`occurring` says which words the documents have."""
     topic = cluster.topic
     words = np.flatnonzero(topic.specific)
     order = words[np.lexsort((words, -topic.probabilities[words]))]

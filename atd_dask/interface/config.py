@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, TlsFiles
+from atd_dask.errors import ConfigError
 from atd_dask.interface.builder import Builder
 from atd_dask.interface.consistency import USED_KEYS, check
 from atd_dask.interface.inputs import find_input
 from atd_dask.interface.settings import Rule, RuleTable, describe_keys, key_name
 from atd_dask.interface.yaml_nodes import (
     MappingNode,
+    Place,
     Problems,
     ScalarNode,
     apply_assignments,
+    parse_mapping,
     read_mapping,
 )
 from atd_dask.text import datasets
@@ -342,6 +345,22 @@ def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConf
     return config
 
 
+def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
+    """The section `detection` from values in Python, by the rules of a configuration."""
+    try:
+        text = json.dumps({"detection": dict(settings)})
+    except TypeError as error:
+        raise ConfigError([f"A setting of detection must be plain: {error}"]) from None
+    problems = Problems()
+    tree = _complete(parse_mapping(text, Place("settings of detect"), problems), "detect")
+    builder = Builder(problems, RULES, partial(find_input, folder=Path()))
+    section = tree.get("detection")
+    assert section is not None
+    config = builder.build(DetectionConfig, section, "detection")
+    problems.raise_if_any()
+    return config
+
+
 def _complete(tree: MappingNode, stem: str) -> MappingNode:
     """Puts in what is not given and follows from something else."""
     tree = tree.put_default("name", ScalarNode(tree.place, stem))
@@ -351,7 +370,8 @@ def _complete(tree: MappingNode, stem: str) -> MappingNode:
     rules = tree.get("detection.rules")
     if isinstance(rules, ScalarNode) and rules.text == "paper":
         for key, value in PAPER.items():
-            tree = tree.put_default(f"detection.{key}", ScalarNode(rules.place, value))
+            kind = "bool" if value in ("true", "false") else "str"
+            tree = tree.put_default(f"detection.{key}", ScalarNode(rules.place, value, kind))
     return tree
 
 

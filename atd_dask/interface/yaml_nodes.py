@@ -150,14 +150,21 @@ class _UnreadableError(Exception):
 
 def read_mapping(path: str, problems: Problems) -> MappingNode:
     """The mapping in the file `path`; raises where nothing sensible can be read from it."""
+    return parse_mapping(_read_text(path), Place(path, 1), problems)
+
+
+def parse_mapping(text: str, start: Place, problems: Problems) -> MappingNode:
+    """The mapping in a text that begins at `start`."""
     try:
-        node = _parse(_read_text(path), Place(path, 1), problems)
+        node = _parse(text, start, problems)
     except _UnreadableError as error:
         raise ConfigError([f"{error.sentence} ({error.place})"]) from None
     if isinstance(node, MappingNode):
         return node
     got = "an empty file" if isinstance(node, ScalarNode) and node.is_null else node
-    raise ConfigError([f"A configuration must be a mapping of keys to values, got {got} ({path})"])
+    raise ConfigError(
+        [f"A configuration must be a mapping of keys to values, got {got} ({start.source})"]
+    )
 
 
 def apply_assignments(

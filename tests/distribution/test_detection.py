@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
 from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule
-from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.kernels.training import Convergence, CostTerms, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.detections import DetectionKeeper
 from tests.clusters import local_client
@@ -144,9 +147,91 @@ def test_odd_batches_have_an_outcome(problem):
     assert len(detect(table, anomalous, pools, rules(), 1)[0].documents) >= 18
 
 
-def test_a_validation_set_of_nothing_or_one_document_judges_nothing_significant(problem):
+def test_a_pool_that_is_too_thin_is_noticed(problem):
     table, train, validation, test = problem
-    for corpus in (empty(), MemoryCorpus(validation.rows(0, 1), N_WORDS)):
-        pools = {"train": train, "validation": corpus}
-        (cluster, *_) = detect(table, test, pools, rules(pool="validation", mothers=1), 1)
-        assert cluster.documents
+    thin = rules(pool="validation", mothers=1, max_clusters=1)
+    (cluster,) = detect(table, test, {"train": train, "validation": empty()}, thin, 1)
+    assert cluster.documents
+    assert not cluster.significant
+    one = MemoryCorpus(validation.rows(0, 1), N_WORDS)
+    (cluster,) = detect(table, test, {"train": train, "validation": one}, thin, 1)
+    assert cluster.only_mother == len(cluster.documents)
+
+
+class Killer:
+    """Kills a worker whenever something is to be kept, as often as there are workers to kill."""
+
+    def __init__(self, client, moments):
+        self.pids = sorted(client.run(os.getpid).values())
+        self.moments = moments
+        self.kept = {}
+        self.killed = []
+
+    def note(self, what):
+        self.kept[what] = self.kept.get(what, 0) + 1
+        if (what, self.kept[what]) in self.moments:
+            os.kill(self.pids[len(self.killed)], signal.SIGKILL)
+            self.killed.append(what)
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [(("previews", 3), ("grow", 1)), (("scores", 1), ("scores", 5)), (("chance", 1),)],
+    ids=["growth", "B2", "searches"],
+)
+def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
+    names = {
+        driver.preview_cluster: "previews",
+        driver.grow_cluster: "grow",
+        driver.score_replicates: "scores",
+        driver.search_held_out: "chance",
+    }
+    with local_client(3, processes=True) as client:
+        killer = Killer(client, moments)
+        submit = client.submit
+
+        def kill_after_submitting(step, *arguments, **options):
+            future = submit(step, *arguments, **options)
+            if step in names:
+                killer.note(names[step])
+            return future
+
+        monkeypatch.setattr(client, "submit", kill_after_submitting)
+        assert digest(run(problem, client)) == expected
+        assert len(killer.killed) == len(moments)
+
+
+def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem, expected):
+    checkpoints = Checkpoints(str(tmp_path), "key")
+    grown = []
+
+    class Interrupting(DetectionKeeper):
+        def save_growth(self, index, growth):
+            super().save_growth(index, growth)
+            grown.append(growth)
+            if len(grown) == 9:
+                raise InterruptedDetectionError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "SECONDS_BETWEEN", 0)
+        with pytest.raises(InterruptedDetectionError):
+            run(problem, keeper=Interrupting(checkpoints))
+        kept = DetectionKeeper(checkpoints).load_growth(1)
+        assert len(kept.steps) == 9
+        assert not kept.ended
+        patch.setattr(driver, "preview_cluster", None)
+        keeper = DetectionKeeper(checkpoints)
+        assert digest(run(problem, keeper=keeper, max_clusters=1, searches=0)) == expected[:1]
+
+
+def test_lda_in_place_of_the_parsimonious_model(problem):
+    _, train, validation, test = problem
+    terms = CostTerms(every_word=True)
+    training = Training(train, OrderRange(4, 4), Convergence(), 1, terms)
+    table = choose_best(train_restarts(training, 1))
+    known = int(np.count_nonzero(table.shared))
+    assert table.specific_words().tolist() == [known] * 4
+    corpora = {"train": train, "validation": validation}
+    lda = rules(every_word=True, searches=0, max_clusters=1)
+    (cluster,) = detect(table, test, corpora, lda, 1)
+    assert np.count_nonzero(cluster.topic.specific) == known

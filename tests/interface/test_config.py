@@ -40,17 +40,19 @@ corpus:
   test:       {format: ldac, path: b.ldac.gz, labels: b.labels, vocabulary: words.txt}
 null_model:
   topics: {max: 35, min: 10, step: 1}      # or a fixed number: topics: 21
+  topic_model: ptm
   restarts: 1
   tolerance: 1.0e-4
   max_iterations: 100
 detection:
   rules: default
   seeds: 30
+  settle: true
   stop: membership
   pool: validation+batch
   mothers: 10
   membership:   {replicates: 1000, level: 0.99, test_below: 0.2, min_size: 4, patience: 2}   # B1
-  significance: {replicates: 1000, level: 0.01}                                              # B2
+  significance: {replicates: 1000, level: 0.01, searches: 19}
   max_clusters: null
   max_size: null
 evaluation: {anomalous: [ship, coffee]}

@@ -1,0 +1,28 @@
+"""The rules of detection that a configuration means."""
+
+from __future__ import annotations
+
+from atd_dask.distribution.detection import DetectionRules
+from atd_dask.interface.config import DetectionConfig, as_dict
+from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule, StopRule
+
+
+def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
+    """The rules of a configuration; the others are `every_word` and `authors`."""
+    membership = config.membership
+    stop: StopRule = BicRule(membership.patience)
+    if config.stop == "membership":
+        stop = MembershipRule(**{name: getattr(membership, name) for name in as_dict(membership)})
+    return DetectionRules(
+        seeds=config.seeds,
+        stop=stop,
+        settling=SettleRule(membership.level) if config.settle else None,
+        pool=config.pool,
+        mothers=config.mothers,
+        replicates=config.significance.replicates,
+        level=config.significance.level,
+        searches=config.significance.searches,
+        max_clusters=config.max_clusters,
+        max_size=config.max_size,
+        **others,
+    )

@@ -1,0 +1,128 @@
+"""The stage that finds clusters: what it writes, reuses, and goes on with."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from atd_dask.pipelines import detect as stage
+from atd_dask.pipelines.ingest import ingest
+from atd_dask.pipelines.train import train
+
+from atd_dask.evaluation.results import FORMAT
+from atd_dask.interface.config import load
+from atd_dask.interface.progress import make_progress
+from tests.clusters import local_client
+from tests.shared import shared
+
+SYNTHETIC = """
+corpus: {dataset: synthetic}
+null_model: {topics: 10}
+detection:
+  seeds: 10
+  membership: {replicates: 200}
+  significance: {replicates: 200, searches: 3}
+evaluation: {anomalous: ["10", "11"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_client(2, processes=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, client):
+    """A run that is trained."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "conf.yaml").write_text(SYNTHETIC)
+    config = make_config(folder)
+    for before in (ingest, train):
+        before(config, client, make_progress(quiet=True))
+    return folder
+
+
+def make_config(folder, *overrides):
+    return load(folder / "conf.yaml", [f"output={folder / 'out'}", *overrides])
+
+
+def detect(config, client, **options):
+    return stage.detect(config, client, make_progress(quiet=True), **options)
+
+
+@pytest.fixture(scope="module")
+def result(folder, client):
+    return detect(make_config(folder), client)
+
+
+def test_two_clusters_and_a_third_candidate(result):
+    assert result["format"] == FORMAT
+    assert [cluster["significant"] for cluster in result["clusters"]] == [True, True, False]
+    assert result["evaluation"]["group"]["f1"] > 0.9
+    labels = {cluster["evaluation"]["label"] for cluster in result["clusters"][:2]}
+    assert len(labels) == 2
+    for cluster in result["clusters"]:
+        assert cluster["size"] == len(cluster["documents"])
+        assert cluster["replicates"] == len(cluster["bootstrap_scores"])
+    for cluster in result["clusters"][:2]:
+        assert cluster["search_p_value"] == 0.25
+        assert len(cluster["chance_gains"]) == 3
+
+
+def test_what_is_written(folder, result):
+    assert json.loads((folder / "out/result.json").read_bytes()) == result
+    with (folder / "out/clusters.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(cluster["size"] for cluster in result["clusters"])
+    assert not list((folder / "out/checkpoints/detect").glob("*"))
+
+
+def test_a_result_of_the_same_inputs_is_reused(folder, client, result, monkeypatch):
+    monkeypatch.setattr(stage, "detect_clusters", None)
+    assert detect(make_config(folder), client) == result
+    with pytest.raises(TypeError):
+        detect(make_config(folder, "detection.seeds=9"), client)
+    with pytest.raises(TypeError):
+        detect(make_config(folder), client, fresh=True)
+
+
+def test_a_fresh_detection_gives_the_same_bytes(folder, client, result):
+    before = (folder / "out/result.json").read_bytes()
+    assert detect(make_config(folder), client, fresh=True) == result
+    assert (folder / "out/result.json").read_bytes() == before
+
+
+def test_the_ground_truth_of_the_synthetic_corpus(tmp_path, client):
+    """Both clusters complete, and the words that were put into them found."""
+    place = shared("corpora/synthetic")
+    truth = json.loads((place / "salient_words_ground_truth.json").read_text())
+    sources = "\n".join(
+        f"  {part}: {{format: ldac, path: {place}/{part}.ldac.gz, labels: {place}/{part}.labels}}"
+        for part in ("train", "validation", "test")
+    )
+    (tmp_path / "conf.yaml").write_text(
+        f"corpus:\n{sources}\nnull_model: {{topics: {{max: 15, min: 8}}, restarts: 3}}\n"
+        "detection: {significance: {replicates: 200, searches: 3}}\n"
+        "evaluation: {anomalous: ['10', '11']}\n"
+    )
+    config = make_config(tmp_path)
+    for before in (ingest, train):
+        before(config, client, make_progress(quiet=True))
+    result = detect(config, client)
+    assert result["null_model"]["n_topics"] == 10
+    assert [cluster["significant"] for cluster in result["clusters"]] == [True, True, False]
+    for cluster in result["clusters"][:2]:
+        assert cluster["evaluation"]["recall"] == 1.0
+        ranks = rank_words(
+            cluster, truth["topics"][cluster["evaluation"]["label"]]["salient_words"]
+        )
+        assert len(ranks) >= 23
+        assert sorted(ranks)[len(ranks) // 2] <= 15
+
+
+def rank_words(cluster, truth):
+    """The places, from 0, of the true words among the occurring salient ones by probability."""
+    words = [word["word"] for word in cluster["salient_words"] if word["occurring"]]
+    return [words.index(str(word)) for word in truth if str(word) in words]
