@@ -194,6 +194,8 @@ def _show_default(item: Setting) -> str:
         return "none: it must be given"
     if item.field.default is dataclasses.MISSING:
         return "`{}`"
+    if isinstance(item.field.default, bool):
+        return f"`{str(item.field.default).lower()}`"
     if item.field.default is None:
         return "`null`"
     return "`[]`" if item.field.default == () else f"`{item.field.default}`"
