@@ -27,8 +27,9 @@ from atd_dask.kernels.wording import SharedModel, entropy_cost, sweep_topic
 
 # d = documents of the cluster, n = words, j = topics with the new one
 
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4
 MAX_ITERATIONS = 50
+SWEEPS = 2  # over the switches of the words, in an iteration
 
 # What an absent word counts under the new topic. Between 1e-8 and 1e-3 it decides nothing.
 ABSENT = 1e-5
@@ -141,7 +142,6 @@ def train_topic(context, indptr, terms, counts):
     for word in range(n_words):
         n_on += on[word]
     extra = np.zeros(n_words)
-    estimate_topic(context, words, x, on, extra)
     active = np.zeros((n_docs, new + 1), np.int32)
     theta = np.zeros((n_docs, new + 1))
     n_active = np.ones(n_docs, np.int64)
@@ -154,7 +154,22 @@ def train_topic(context, indptr, terms, counts):
     shares = np.zeros(n_docs)
     previous = np.inf
     bic = np.inf
-    for iteration in range(MAX_ITERATIONS):
+    for _ in range(MAX_ITERATIONS):
+        if not context.every_word:
+            n_on = sweep_topic(
+                words,
+                x,
+                on,
+                table.shared,
+                context.by_shared,
+                context.rank,
+                tokens,
+                n_on,
+                n_words,
+                1.0,
+                SWEEPS,
+            )
+        estimate_topic(context, words, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for e in range(len(words)):
             x[words[e]] = 0.0
@@ -187,22 +202,6 @@ def train_topic(context, indptr, terms, counts):
         if previous - bic <= TOLERANCE * abs(bic):
             break
         previous = bic
-        if iteration == MAX_ITERATIONS - 1:
-            break
-        if not context.every_word:
-            n_on = sweep_topic(
-                words,
-                x,
-                on,
-                table.shared,
-                context.by_shared,
-                context.rank,
-                tokens,
-                n_on,
-                n_words,
-                1.0,
-            )
-        estimate_topic(context, words, x, on, extra)
     proportions = np.zeros((n_docs, new + 1))
     for d in range(n_docs):
         for a in range(n_active[d]):

@@ -35,6 +35,9 @@ from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, Wor
 
 LEAST_FALL = 1e-9
 
+# How near to the best share a trial begins, in log-likelihood; it is improved if that decides.
+ROUGHLY = 0.1
+
 
 class Workspace(NamedTuple):
     """Scratch of one document."""
@@ -259,7 +262,9 @@ def _add_topic(table, slope, work, m, n, length, now):
                 below, start = stays_below(work.counts, work.p, work.direction, n, rise, cost)
             if below:
                 continue
-            share = line_maximum(work.counts, work.p, work.direction, n, max(start, 0.01), 1.0)
+            share = line_maximum(
+                work.counts, work.p, work.direction, n, max(start, 0.01), 1.0, ROUGHLY
+            )
         for i in range(n):
             work.trial_p[i] = work.p[i] + share * work.direction[i]
         for a in range(m):

@@ -18,6 +18,7 @@ GAP = 1e-6
 MAX_EXCHANGES = 500
 MAX_NEWTON = 60
 LIMIT_STEPS = 4
+LEAST_RISE = 1e-9
 
 
 @inner_kernel
@@ -61,8 +62,9 @@ def stays_below(counts, p, direction, n, slope, limit):
 
 
 @inner_kernel
-def line_maximum(counts, p, direction, n, start, upper):
+def line_maximum(counts, p, direction, n, start, upper, enough):
     """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
+    Ends when a step promises no more than `enough`.
 
     Newton's steps inside a shrinking bracket, from `start` on. Next to a probability that is almost
     zero, steps from the border would only double: start inside.
@@ -89,7 +91,7 @@ def line_maximum(counts, p, direction, n, start, upper):
             return upper
         if not (low < following < high):
             following = 0.5 * (low + high)
-        elif step * slope < 1e-9:
+        elif step * slope < enough:
             return following
         x = following
     return x
@@ -134,7 +136,7 @@ def exchange(counts, rows, active, theta, p, g, direction, m, n):
     for i in range(n):
         direction[i] = rows[active[best], i] - rows[active[worst], i]
     upper = theta[worst]
-    moved = line_maximum(counts, p, direction, n, 0.5 * upper, upper)
+    moved = line_maximum(counts, p, direction, n, 0.5 * upper, upper, LEAST_RISE)
     if moved >= upper:
         moved = upper
         theta[worst] = 0.0

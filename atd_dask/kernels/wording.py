@@ -87,8 +87,10 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
 
 
 @inner_kernel
-def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight):
-    """Sweeps over the switches `on` of one topic until none changes; gives `n_on`, the number of
+def sweep_topic(
+    words, x, on, shared, by_shared, rank, tokens, n_on, places, weight, max_sweeps
+):
+    """Sweeps over the switches `on` of one topic, until none changes at the latest; gives `n_on`, the number of
     switches that are on in all topics together.
 
     `words` are those that occur under the topic, with expected counts in x (0 for all others). A
@@ -109,7 +111,7 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
             if x[word] == 0.0:
                 depth = max(depth, rank[word] + 1)
     cost_on, cost_off = switch_costs(base, n_on, places, weight)
-    for _ in range(MAX_SWEEPS):
+    for _ in range(max_sweeps):
         changed = False
         for e in range(len(words) + n_words):
             if e < len(words):
@@ -158,7 +160,17 @@ def _switch_words(
         for e in range(on_indptr[j], on_indptr[j + 1]):
             on[on_words[e]] = True
         n_on = sweep_topic(
-            mine, x, on, shared, by_shared, rank, tokens[j], n_on, n_topics * n_words, weight
+            mine,
+            x,
+            on,
+            shared,
+            by_shared,
+            rank,
+            tokens[j],
+            n_on,
+            n_topics * n_words,
+            weight,
+            MAX_SWEEPS,
         )
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)

@@ -45,7 +45,7 @@ def test_line_maximum_stands_a_probability_that_is_almost_zero(seed, n):
     p[0] = 1e-19
     direction = rng.random(n) - p
     counts = rng.integers(1, 9, n).astype(float)
-    found = line_maximum(counts, p, direction, n, 0.5, 1.0)
+    found = line_maximum(counts, p, direction, n, 0.5, 1.0, 1e-9)
     grid = np.linspace(0, 1, 2001)[1:]
     values = [counts @ np.log(p + x * direction) for x in grid]
     assert counts @ np.log(p + found * direction) >= max(values) - 1e-6
