@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,18 @@ from atd_dask.pipelines.corpora import paper_config
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
-from atd_dask.distribution.detection import detect
+from atd_dask.distribution.detection import (
+    REPLICATES_PER_TASK,
+    ClusterSearch,
+    KeepNothing,
+    Runner,
+    detect,
+    fit_corpus,
+    grow_cluster,
+    score_replicates,
+)
 from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.distribution.warming import compile_detection
 from atd_dask.errors import InputError
 from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.results import evaluate_clusters
@@ -32,7 +42,10 @@ from atd_dask.interface.config import (
 )
 from atd_dask.interface.rules import make_rules
 from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.bootstrap import ClusterBootstrap
+from atd_dask.kernels.clusters import Grower, Growth
 from atd_dask.kernels.model import Block, WordTable
+from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.storage.corpus import CorpusStore
@@ -188,3 +201,76 @@ def _measure(
 def _summarise(runs: Sequence[dict[str, float]]) -> dict[str, str]:
     row = {name: spread([run[name] for run in runs]) for name in runs[0] if name != "seconds"}
     return row | {"seconds": spread([run["seconds"] for run in runs], 1)}
+
+
+def bench_speed(name: str, corpora: str | None, progress: Progress) -> list[Row]:
+    """How long the pieces of a detection take, and what their distribution adds.
+
+    Kernel time is CPU time in this process; the time of a cluster passes while its one or two
+    workers, a thread each, do the same replicates.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
+        connect(ClusterOptions(local=LocalOptions(workers=1, threads=1))) as client,
+    ):
+        split = _read_split(name, corpora, f"{folder}/{name}", client, progress)
+        (table,) = _train(split, 1, client)
+    grower, growth, bootstrap = _grow_first(split, table)
+    alone = _clock(lambda: grow_cluster((grower, KeepNothing(), 1, None), growth))
+    kernel = _clock(lambda: score_replicates(bootstrap, range(REPLICATES)))
+    rows: list[Row] = [
+        {"what": "growth of the first cluster, in this process", "seconds": f"{alone:.2f}"},
+        {
+            "what": f"a replicate of its {len(bootstrap.lengths)} documents, in this process",
+            "seconds": f"{kernel / REPLICATES:.4f}",
+        },
+        {"what": f"{REPLICATES} replicates, in this process", "seconds": f"{kernel:.2f}"},
+    ]
+    for workers in (1, 2):
+        with progress.task(f"measure with workers: {workers}"):
+            seconds = _score_on(workers, bootstrap)
+        more = f"{workers * seconds / kernel - 1:.0%} more than the kernels"
+        what = f"{REPLICATES} replicates, workers: {workers}"
+        rows.append({"what": what, "seconds": f"{seconds:.2f} ({more})"})
+    return rows
+
+
+def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
+    """The time that passes while a cluster of processes scores the replicates."""
+    pieces = [
+        range(first, first + REPLICATES_PER_TASK)
+        for first in range(0, REPLICATES, REPLICATES_PER_TASK)
+    ]
+    with connect(ClusterOptions(local=LocalOptions(workers=workers, threads=1))) as client:
+        client.run(compile_detection)
+        start = time.perf_counter()
+        for _ in Runner(client).map(score_replicates, bootstrap, pieces):
+            pass
+        return time.perf_counter() - start
+
+
+def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, ClusterBootstrap]:
+    """The grower and the seed of the first cluster, and its bootstrap; everything is compiled."""
+    rules = make_rules(DetectionConfig())
+    fitter = rules.fitter(table)
+    runner = Runner()
+    block, fit = fit_corpus(runner, split.corpora["test"], fitter)
+    home, home_fit = fit_corpus(runner, split.corpora["validation"], fitter)
+    batch = fitter.batch(block, fit)
+    pool = rules.make_pool(fitter, home, home_fit)
+    everyone = np.ones(len(batch), dtype=np.bool_)
+    search = ClusterSearch(fitter, batch, everyone, rules, pool, (1, 1))
+    growth = search.propose(runner, KeepNothing(), 1)
+    assert growth is not None
+    documents = np.array(growth.documents)
+    theta = fit.take(documents).proportions.dense(table.n_topics)
+    key = make_key("bench")
+    bootstrap = ClusterBootstrap.of(fitter, pool, theta, fit.lengths[documents], key)
+    bootstrap.scores(range(1))
+    return search.grower, Growth(growth.seed), bootstrap
+
+
+def _clock(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start

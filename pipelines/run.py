@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from atd_dask.pipelines.detect import detect
@@ -12,15 +14,12 @@ from atd_dask.pipelines.record import record_run
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 
-from atd_dask.distribution.observation import (
-    check_memory,
-    compare_versions,
-    describe_cluster,
-    name_tasks,
-)
+from atd_dask.distribution.lazy import LazyClient, when_open
+from atd_dask.distribution.observation import check_memory, describe_cluster, name_tasks
 from atd_dask.distribution.training import SMALL_ENTRIES
 from atd_dask.interface.config import RunConfig
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import has_report
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,7 +36,7 @@ STAGES = {
 
 def run(
     config: RunConfig,
-    client: Client,
+    client: Client | LazyClient,
     progress: Progress,
     fresh: bool = False,
     stages: Sequence[str] = tuple(STAGES),
@@ -47,20 +46,28 @@ def run(
 
     `run.json` tells how it went, also of a run that failed, and names the `command`.
     """
-    cluster = describe_cluster(client)
-    for warning in compare_versions(client):
-        progress.warn(warning)
     made = {}
-    with record_run(config, client, cluster, command) as record, name_tasks(config.name):
+    with record_run(config, client, command) as record:
         for stage in stages:
             name, do = STAGES[stage]
-            with record.stage(stage, fresh), name_tasks(stage):
-                if stage != "ingest":
-                    check_memory(describe_cluster(client), *estimate_memory(config))
-                made[name] = do(config, client, progress, fresh)
-    if "result" in made:
-        write_report(config.output)
+            with record.stage(stage, fresh), ExitStack() as span:
+                prepare = partial(_prepare, config, stage, span)
+                with when_open(client, prepare):
+                    made[name] = do(config, cast("Client", client), progress, fresh)
+        if "result" in made and not (record.all_reused and has_report(config.output)):
+            record.write("finished")  # the page tells of it
+            with record.stage("report", fresh=True):
+                write_report(config.output)
+    if record.all_reused:
+        progress.say("nothing was to be done")
     return made
+
+
+def _prepare(config: RunConfig, stage: str, span: ExitStack, client: Client) -> None:
+    """Makes a cluster ready for a stage, once it is known that the stage needs it."""
+    span.enter_context(name_tasks(config.name, stage))
+    if stage != "ingest":
+        check_memory(describe_cluster(client), *estimate_memory(config))
 
 
 def estimate_memory(config: RunConfig) -> tuple[int, str]:

@@ -1,0 +1,121 @@
+"""The result and the stores beside it become a page for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from atd_dask.errors import InputError
+from atd_dask.evaluation.results import FORMAT
+from atd_dask.interface.report import Sources, render
+from atd_dask.interface.report.sources import MOST_DOCUMENTS
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join, write_file
+from atd_dask.storage.models import NullModel, read_digest, read_model
+from atd_dask.storage.runs import RESULT, read_result, read_run
+
+TOPIC_WORDS = 10
+
+
+def write_report(output: str) -> str:
+    """Writes report.html of the run in the folder `output`; gives its path."""
+    result = _read_result(output)
+    run = read_run(output)
+    test = CorpusStore.open(join(output, "corpus", "test.zarr"))
+    model_url = join(output, "null_model.zarr")
+    model = read_model(model_url)
+    _check_origin(output, result, test, model)
+    documents = [d for cluster in result["clusters"] for d in cluster["documents"][:MOST_DOCUMENTS]]
+    folder = _find_folder(run)
+    links = {d["row"]: find_original(d["id"], folder) for d in documents}
+    sources = Sources(
+        result=result,
+        run=run,
+        counts=count_words(test, (d["row"] for d in documents)),
+        topics=[model.top_words(topic, TOPIC_WORDS) for topic in range(model.table.n_topics)],
+        settings=model.settings,
+        digests={
+            "corpus/train.zarr": model.corpus,
+            "corpus/test.zarr": test.digest,
+            "null_model.zarr": read_digest(model_url),
+        },
+        links={row: link for row, link in links.items() if link is not None},
+    )
+    path = join(output, "report.html")
+    write_file(path, render(sources))
+    return path
+
+
+def _read_result(output: str) -> dict[str, Any]:
+    result = read_result(output)
+    if result is None or result["format"] != FORMAT:
+        path = join(output, RESULT)
+        raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
+    return result
+
+
+def _check_origin(
+    output: str, result: Mapping[str, Any], test: CorpusStore, model: NullModel
+) -> None:
+    sizes = {"documents": test.n_docs, "tokens": test.n_tokens, "terms": test.n_words}
+    told = result["null_model"]
+    if result["corpus"]["test"] != sizes or (told["n_topics"], told["bic"]) != (
+        model.record.n_topics,
+        model.record.bic,
+    ):
+        raise InputError(
+            f"{join(output, RESULT)} must come from the stores beside it, but they were"
+            " made anew: run the job again"
+        )
+
+
+def count_words(store: CorpusStore, rows: Iterable[int]) -> dict[int, dict[str, int]]:
+    """The words of some documents; of the store, the blocks that have them are read."""
+    wanted = np.array(sorted(set(rows)), dtype=np.int64)
+    owners = np.searchsorted(store.block_starts, wanted, side="right") - 1
+    counts: dict[int, dict[str, int]] = {}
+    for index in np.unique(owners).tolist():
+        block = store.block(index)
+        for row in wanted[owners == index].tolist():
+            first, last = block.indptr[row - block.start : row - block.start + 2]
+            pairs = zip(block.terms[first:last], block.counts[first:last], strict=True)
+            counts[row] = {store.vocabulary[term]: int(count) for term, count in pairs}
+    return counts
+
+
+def _find_folder(run: Mapping[str, Any] | None) -> Path | None:
+    """The folder of a test corpus of text files, below which ids are paths."""
+    value: Any = run
+    for key in ("configuration", "corpus", "test"):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and value.get("format") == "text" and value.get("path"):
+        return Path(value["path"]).absolute()
+    return None
+
+
+def find_original(id: str, folder: Path | None) -> str | None:
+    """The URL of a document that is named by a web address or by the path of a file that is there;
+    nothing else becomes a link."""
+    if _is_address(id):
+        return id
+    path = Path(id) if folder is None else folder / id
+    try:
+        return path.as_uri() if path.is_absolute() and path.is_file() else None
+    except (OSError, ValueError):  # too long, or characters that no path has
+        return None
+
+
+def _is_address(id: str) -> bool:
+    if not id.isprintable() or " " in id:
+        return False
+    try:
+        parts = urlsplit(id)
+    except ValueError:
+        return False
+    if parts.scheme == "file":
+        return not parts.netloc and parts.path.startswith("/")
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from atd_dask.pipelines import bench_detection, corpora
+from atd_dask.pipelines.bench_detection import list_variants, split_anew
+from click.testing import CliRunner
+
+from atd_dask.errors import InputError
+from atd_dask.interface.command import atd
+from atd_dask.interface.config import TopicsConfig
+from tests.kernels.strategies import make_block
+from tests.kernels.test_bootstrap import dense
+from tests.pipelines.test_bench_training import write_corpus
+
+
+def make_parts():
+    counts = np.arange(1, 61).reshape(20, 3)
+    labels = [("a", "b", "c", "d")[d % 4 : d % 4 + 1] for d in range(20)]
+    bounds = {"train": slice(12), "validation": slice(12, 15), "test": slice(15, 20)}
+    parts = {part: make_block(counts[rows]) for part, rows in bounds.items()}
+    return counts, parts, {part: labels[rows] for part, rows in bounds.items()}
+
+
+def test_another_split_has_its_classes_in_the_batch_alone():
+    counts, parts, labels = make_parts()
+    blocks, new_labels = split_anew(parts, labels, ("d",), ("a",))
+    assert sum(label == ("a",) for label in new_labels["test"]) == 5
+    for part in ("train", "validation"):
+        assert all(label in (("b",), ("c",)) for label in new_labels[part])
+    seen = np.vstack([dense(blocks[part], 3) for part in ("train", "validation", "test")])
+    left = [row for row in counts.tolist() if (row[0] - 1) // 3 % 4 != 3]
+    assert sorted(seen.tolist()) == left
+
+
+def test_a_class_without_documents_is_a_sentence():
+    _, parts, labels = make_parts()
+    with pytest.raises(InputError, match="must have documents, x has none"):
+        split_anew(parts, labels, ("d",), ("x",))
+
+
+def test_the_variants_differ():
+    variants = list_variants()
+    assert len({str(config) for config in variants.values()}) == len(variants)
+    assert variants["rules: paper"].seeds == 1
+
+
+def test_the_command(tmp_path, monkeypatch):
+    few = {name: list_variants()[name] for name in ("default", "rules: paper")}
+    monkeypatch.setattr(bench_detection, "list_variants", lambda: few)
+    monkeypatch.setattr(bench_detection, "REPLICATES", 25)
+    monkeypatch.setitem(corpora.TOPICS, "reuters", TopicsConfig(max=3, min=2))
+    monkeypatch.setitem(corpora.ANOMALOUS, "reuters", ("x",))
+    write_corpus(tmp_path)
+    arguments = ["bench", "detect", "reuters", "--corpora", str(tmp_path), "--seeds", "1"]
+    result = CliRunner().invoke(atd, arguments)
+    assert result.exit_code == 0, result.stderr
+    speed, table = result.stdout.rstrip("\n").split("\n\n")
+    assert len(speed.splitlines()) == 6
+    assert [line.split("  ")[1].strip() for line in table.splitlines()[1:]] == list(few)
