@@ -21,6 +21,7 @@ from atd_dask.evaluation.results import (
 )
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import make_rules
+from atd_dask.interface.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import DetectionKeeper
@@ -66,20 +67,17 @@ def detect(
     checkpoints = Checkpoints(join(config.output, "checkpoints", "detect"), key)
     if fresh:
         checkpoints.clear()
-    with progress.task("detect", unit="steps") as task:
-
-        def tell(event: str, facts: dict[str, Any]) -> None:
-            task.advance(1, event=event, **facts)
-
+    rules = make_rules(
+        config.detection,
+        every_word=config.null_model.topic_model == "lda",
+        authors=config.compatibility == "authors",
+    )
+    with watch_detection(progress, rules.replicates, rules.searches) as tell:
         found = detect_clusters(
             model.table,
             stores["test"],
             stores,
-            make_rules(
-                config.detection,
-                every_word=config.null_model.topic_model == "lda",
-                authors=config.compatibility == "authors",
-            ),
+            rules,
             config.seed,
             client,
             DetectionKeeper(checkpoints),

@@ -17,6 +17,7 @@ from atd_dask.pipelines.train import train
 from atd_dask.distribution.lazy import LazyClient, when_open
 from atd_dask.distribution.observation import check_memory, describe_cluster, name_tasks
 from atd_dask.distribution.training import SMALL_ENTRIES
+from atd_dask.distribution.warming import compile_early
 from atd_dask.interface.config import RunConfig
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.runs import has_report
@@ -66,6 +67,8 @@ def run(
 def _prepare(config: RunConfig, stage: str, span: ExitStack, client: Client) -> None:
     """Makes a cluster ready for a stage, once it is known that the stage needs it."""
     span.enter_context(name_tasks(config.name, stage))
+    if stage != "detect":
+        compile_early(client)
     if stage != "ingest":
         check_memory(describe_cluster(client), *estimate_memory(config))
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from atd_dask.distribution.keys import task_key
 from atd_dask.documents import Shard
 from atd_dask.text.counting import WordCounts, count_shard
 from atd_dask.text.options import TextOptions
@@ -26,8 +27,9 @@ def count_shards(
     """
     under_way: deque[Future[WordCounts]] = deque()
     try:
-        for shard in shards:
-            under_way.append(client.submit(count_shard, shard, options, pure=False))
+        for number, shard in enumerate(shards):
+            key = task_key("count-shard", number)
+            under_way.append(client.submit(count_shard, shard, options, key=key, pure=False))
             if len(under_way) >= _places(client):
                 yield _take(under_way)
         while under_way:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution.events import listen, report
+from atd_dask.distribution.keys import task_key
 from atd_dask.kernels.alternative import Alternative, NullContext
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
@@ -188,21 +190,25 @@ class Runner:
 
     client: Client | None = None
 
-    def map(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+    def map(
+        self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]
+    ) -> Generator[Any, None, None]:
         """step(shared, piece) for every piece, in order, with a bound on those under way. Closed
         early, it cancels what is outstanding."""
         if self.client is None:
             for piece in pieces:
                 yield step(shared, piece)
             return
-        held = self.client.submit(hold, shared, pure=False)
+        name = step.__name__.replace("_", "-")
+        held = self.client.submit(hold, shared, key=task_key(f"hold-for-{name}"), pure=False)
         threads = sum(self.client.nthreads().values())
         under_way: deque[Future[Any]] = deque()
-        waiting = iter(pieces)
+        waiting = enumerate(pieces)
         try:
             while True:
-                for piece in waiting:
-                    under_way.append(self.client.submit(step, held, piece, pure=False))
+                for number, piece in waiting:
+                    key = task_key(name, number)
+                    under_way.append(self.client.submit(step, held, piece, key=key, pure=False))
                     if len(under_way) >= TASKS_PER_THREAD * max(threads, 1):
                         break
                 if not under_way:
@@ -301,15 +307,14 @@ class ClusterSearch:
             range(first, min(first + REPLICATES_PER_TASK, rules.replicates))
             for first in range(len(scores), rules.replicates, REPLICATES_PER_TASK)
         ]
-        results = runner.map(score_replicates, bootstrap, pieces)
         above = int(np.count_nonzero(scores > score))
-        while above <= rules.most_above and len(scores) < rules.replicates:
-            scores = np.concatenate((scores, next(results)))
-            keeper.save_scores(index, scores)
-            above = int(np.count_nonzero(scores > score))
-            facts = {"cluster": index, "done": len(scores)}
-            tell("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
-        results.close()  # type: ignore[attr-defined]
+        with closing(runner.map(score_replicates, bootstrap, pieces)) as results:
+            while above <= rules.most_above and len(scores) < rules.replicates:
+                scores = np.concatenate((scores, next(results)))
+                keeper.save_scores(index, scores)
+                above = int(np.count_nonzero(scores > score))
+                facts = {"cluster": index, "done": len(scores)}
+                tell("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
         return FoundCluster(
             growth,
             topic,

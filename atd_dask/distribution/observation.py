@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import platform
 import socket
@@ -14,13 +15,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atd_dask import __version__
 from atd_dask.errors import SchedulerError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-PACKAGES = ("numpy", "numba", "dask", "distributed", "zarr")
+PACKAGES = ("atd-dask", "numpy", "numba", "dask", "distributed", "zarr")
 # A result may depend on these; what of Dask must agree, Dask says itself.
 DECISIVE = ("python", "atd-dask", "numpy", "numba")
 
@@ -69,7 +69,7 @@ def describe_cluster(client: Client) -> ClusterFacts:
 
 def list_versions() -> dict[str, str]:
     """The versions of what this process runs."""
-    versions = {"atd-dask": __version__, "python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = version(package)
@@ -80,18 +80,16 @@ def list_versions() -> dict[str, str]:
 
 def compare_versions(client: Client) -> list[str]:
     """A sentence for each package that workers have in another version than this process. A
-    `SchedulerError` if a worker lacks this package."""
+    `SchedulerError` if a worker lacks atd-dask."""
     answers: Mapping[str, Any] = client.run(list_versions, on_error="return")
     mine = list_versions()
     differing: dict[tuple[str, str], list[str]] = {}
     for address, theirs in sorted(answers.items()):
-        if isinstance(theirs, ModuleNotFoundError):
-            raise SchedulerError(
-                f"every worker must have atd-dask {__version__} installed, but {address} has"
-                f" not: {theirs}"
-            )
         if isinstance(theirs, Exception):
-            raise SchedulerError(f"the worker {address} does not answer: {theirs}")
+            raise SchedulerError(
+                f"every worker must have atd-dask {mine['atd-dask']} installed, but {address}"
+                f" cannot load it: {theirs}"
+            )
         for package in DECISIVE:
             if theirs[package] != mine[package]:
                 differing.setdefault((package, theirs[package]), []).append(address)
@@ -132,11 +130,12 @@ def forget_peaks(client: Client) -> None:
         client.run(_forget_own_peak, on_error="ignore")
 
 
-def read_peaks(client: Client) -> Peak:
+def read_peaks(client: Client | None) -> Peak:
     here = _read_own_peak()
     answers: Mapping[str, Any] = {}
-    with suppress(Exception):
-        answers = client.run(_read_own_peak, on_error="ignore")
+    if client is not None:
+        with suppress(Exception):
+            answers = client.run(_read_own_peak, on_error="ignore")
     # Workers may be threads of one process, or of this one.
     processes = dict(answers.values())
     processes.pop(here[0], None)
@@ -193,6 +192,19 @@ def report_performance(
             report.__exit__(None, None, None)
         except Exception as error:
             warn(f"the performance report {path} could not be written: {error}")
+
+
+@contextmanager
+def hush_when_stopped(client: Client) -> Iterator[None]:
+    """If the block breaks off, the workers that were started for it say no more: they would
+    complain of every task from which they are taken."""
+    try:
+        yield
+    except BaseException:
+        if client.cluster is not None:
+            with suppress(Exception):
+                client.run(logging.disable, logging.CRITICAL, on_error="ignore")
+        raise
 
 
 def _distributed() -> Any:

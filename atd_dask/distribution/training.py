@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from atd_dask.distribution.events import listen, report
+from atd_dask.distribution.keys import task_key
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -87,7 +88,12 @@ def train_restarts(
 
     with listen(client, hear) as topic:
         futures = [
-            client.submit(train_restart, training, restart, keeper, topic, pure=False)
+            client.submit(
+                train_restart,
+                *(training, restart, keeper, topic),
+                key=task_key("train-restart", restart),
+                pure=False,
+            )
             for restart in range(restarts)
         ]
         try:
@@ -165,9 +171,12 @@ class ClusterPasses:
 
     def __enter__(self) -> Self:
         n_blocks = len(self._corpus.block_starts) - 1
-        self._blocks: list[Future[Block]] = self._client.map(
-            read_block, [self._corpus] * n_blocks, range(n_blocks), pure=False
-        )
+        self._blocks: list[Future[Block]] = [
+            self._client.submit(
+                read_block, self._corpus, index, key=task_key("read-block", index), pure=False
+            )
+            for index in range(n_blocks)
+        ]
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -178,12 +187,12 @@ class ClusterPasses:
         return totals
 
     def assign(self, table: WordTable) -> Pass:
-        held = self._client.submit(hold_table, table, pure=False)
+        held = self._hold(table)
         parts = self._run(assign_pass, [(held,)] * len(self._blocks))
         return join_passes(parts, self._corpus.block_starts, self.n_words)
 
     def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
-        held = self._client.submit(hold_table, table, pure=False)
+        held = self._hold(table)
         bounds = self._corpus.block_starts.tolist()
         arguments = [
             (held, start.part(first, last), slope, anchors_in(anchors, first, last))
@@ -191,10 +200,14 @@ class ClusterPasses:
         ]
         return join_passes(self._run(fit_pass, arguments), self._corpus.block_starts, self.n_words)
 
+    def _hold(self, table: WordTable) -> Future[WordTable]:
+        return self._client.submit(hold_table, table, key=task_key("hold-model"), pure=False)
+
     def _run(self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        name = f"{step.__name__.replace('_', '-')}-of-block"
         futures = [
-            self._client.submit(step, block, *rest, pure=False)
-            for block, rest in zip(self._blocks, arguments, strict=True)
+            self._client.submit(step, block, *rest, key=task_key(name, index), pure=False)
+            for index, (block, rest) in enumerate(zip(self._blocks, arguments, strict=True))
         ]
         try:
             results: list[Any] = self._client.gather(futures)

@@ -6,6 +6,8 @@ and trains, another can compile what comes next; the disk cache hands it to all 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from atd_dask.distribution.detection import DetectionRules, detect
@@ -14,7 +16,17 @@ from atd_dask.kernels.clusters import MembershipRule, SettleRule
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.wording import make_table
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 N_WORDS = 12
+
+
+def compile_early(client: Client) -> None:
+    """Lets a worker compile the kernels of detection when it has nothing better to do."""
+    from distributed import fire_and_forget
+
+    fire_and_forget(client.submit(compile_detection, key="compile-detection", priority=-1))
 
 
 def compile_detection() -> int:

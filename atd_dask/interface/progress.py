@@ -7,6 +7,7 @@ nothing in it can move the cursor, colour the screen or start a new line.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import sys
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 SECONDS_BETWEEN_LINES = 5.0
+
+# Those for which Dask sets up handlers, each before those below it.
+DASK_LOGGERS = (
+    *("distributed", "distributed.client", "distributed.gc"),
+    *("bokeh", "tornado", "tornado.application"),
+)
 
 Level = Literal["info", "warning", "error"]
 
@@ -50,11 +57,11 @@ class Task:
     def seconds(self) -> float:
         return time.monotonic() - self._start
 
-    def advance(self, amount: float = 1, **facts: Any) -> None:
+    def advance(self, amount: float = 1, /, **facts: Any) -> None:
         """Adds to what is done; `facts` replace those of the same name."""
         self.reach(self.done + amount, **facts)
 
-    def reach(self, done: float, **facts: Any) -> None:
+    def reach(self, done: float, /, **facts: Any) -> None:
         """Sets what is done; `facts` replace those of the same name."""
         self.done = done
         self.facts.update(facts)
@@ -103,6 +110,34 @@ def make_progress(log_format: str = "text", quiet: bool = False) -> Progress:
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         return Progress(TerminalBars(stream), quiet)
     return Progress(PlainLines(stream), quiet)
+
+
+class _Redirection(logging.Handler):
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(logging.WARNING)
+        self._progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say = self._progress.error if record.levelno >= logging.ERROR else self._progress.warn
+        say(self.format(record), logger=record.name)
+
+
+@contextmanager
+def redirect_logs(progress: Progress) -> Iterator[None]:
+    """What Dask has to warn of in this process is said by `progress`, in its form. Dask must be
+    loaded, for it is then that it sets up its own way."""
+    loggers = [logging.getLogger(name) for name in DASK_LOGGERS]
+    before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
+    redirection = _Redirection(progress)
+    for logger in loggers:
+        below = "." in logger.name
+        logger.handlers = [] if below else [redirection]
+        logger.propagate = below
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
 
 
 class _Silence:

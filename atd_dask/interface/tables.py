@@ -71,6 +71,9 @@ _METRICS = ("recall", "precision", "f1", "auc")
 def print_clusters(result: Mapping[str, Any]) -> None:
     """What detection found: a row for each cluster, the one that was not significant included."""
     header = ["cluster", "documents", "p-value", "significant", "words"]
+    searched = any(cluster.get("search_p_value") for cluster in result["clusters"])
+    if searched:
+        header.insert(3, "by search")
     judged = any("evaluation" in cluster for cluster in result["clusters"])
     if judged:
         header += ["label", "recall", "precision", "F1", "AUC"]
@@ -84,6 +87,9 @@ def print_clusters(result: Mapping[str, Any]) -> None:
             "yes" if cluster["significant"] else "no",
             " ".join(words),
         ]
+        if searched:
+            found_by_chance = cluster["search_p_value"]
+            row.insert(3, "" if found_by_chance is None else f"{found_by_chance:.4g}")
         if judged:
             found = cluster.get("evaluation")
             row += (
@@ -140,10 +146,12 @@ def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:
         reused = ", reused" if stage["reused"] else ""
         yield f"{name}: {seconds:,.1f} s{reused if made else ', not finished'}"
     cluster = run["cluster"]
-    yield (
-        f"cluster: {cluster['workers']} workers, {cluster['threads']} threads at"
-        f" {cluster['address']}, peak memory {run['peak_memory_bytes'] / 2**20:,.0f} MiB"
-    )
+    if cluster is not None:
+        yield (
+            f"cluster: {cluster['workers']} workers, {cluster['threads']} threads at"
+            f" {cluster['address']}"
+        )
+    yield f"peak memory: {run['peak_memory_bytes'] / 2**20:,.0f} MiB"
     yield "versions: " + ", ".join(f"{name} {value}" for name, value in run["versions"].items())
 
 

@@ -19,6 +19,7 @@ from atd_dask import __version__
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.interface.command import atd
 from atd_dask.interface.config import make_table
+from atd_dask.storage.locks import NAME, lock_folder
 
 COMMANDS = {
     "atd-dask": [sys.executable, "-c", "from atd_dask.interface.command import main; main()"],
@@ -70,10 +71,12 @@ def test_a_mistake_is_a_sentence_and_status_2(name: str, tmp_path: Path) -> None
 
 
 def test_an_unreachable_scheduler_is_a_sentence_and_status_2(tmp_path: Path) -> None:
-    done = execute("atd-dask", "run", write(tmp_path), "--scheduler", "tcp://127.0.0.1:none")
+    done = execute(
+        "atd-dask", "run", write(tmp_path), "--scheduler", "tcp://127.0.0.1:none", cwd=tmp_path
+    )
     assert done.returncode == 2
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    _, line = done.stderr.splitlines()
     assert line.startswith("error: A Dask scheduler must answer at its address, got tcp://127.0.0")
 
 
@@ -84,6 +87,7 @@ def test_interruption_ends_with_a_sentence_and_status_130(name: str, tmp_path: P
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         process = subprocess.Popen(
             [*COMMANDS[name], "run", write(tmp_path), "--scheduler", address],
+            cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -93,7 +97,10 @@ def test_interruption_ends_with_a_sentence_and_status_130(name: str, tmp_path: P
             out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert err == "error: Stopped on request; run the same command again to go on.\n"
+    assert err.splitlines() == [
+        "c: ingest, train, detect (output runs/c)",
+        "error: Stopped on request; run the same command again to go on.",
+    ]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -172,14 +179,17 @@ def test_errors_as_json(tmp_path: Path) -> None:
 
 
 class Job:
-    """Stands for a pipeline; `outcome` is what it gives, or raises."""
+    """Stands for the pipeline; `outcome` is what it gives, or raises."""
 
     def __init__(self, outcome: Any) -> None:
         self.outcome = outcome
         self.calls: list[tuple[Any, ...]] = []
 
-    def __call__(self, config: Any, client: Any, progress: Any, fresh: bool) -> Any:
-        self.calls.append((config, client, fresh))
+    def __call__(
+        self, config: Any, client: Any, progress: Any, *, fresh: bool, stages: Any, command: Any
+    ) -> Any:
+        self.calls.append((config, stages, fresh))
+        assert Path(config.output, NAME).exists(), "the folder is locked"
         progress.say("at work")
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -202,24 +212,24 @@ RESULT = {
         {"index": 1, "size": 9, "p_value": 0.001, "significant": True, "salient_words": WORDS},
     ]
 }
-# What the pipelines of a command make, and what the command then prints.
+# What the pipeline makes for a command, and what the command then prints.
 STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "ingest": (
-        SUMMARY,
+        {"corpus": SUMMARY},
         [
             "part   documents  tokens  terms  skipped  store",
             "train  3          9       5      0        somewhere",
         ],
     ),
     "train": (
-        MODEL,
+        {"null_model": MODEL},
         [
             "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its own a"
             " topic, elsewhere",
         ],
     ),
     "detect": (
-        RESULT,
+        {"result": RESULT},
         [
             "cluster  documents  p-value  significant  words",
             "1        9          0.001    yes          coffee",
@@ -233,18 +243,23 @@ STAGES["run"] = (
 
 
 @pytest.fixture
-def job(monkeypatch: pytest.MonkeyPatch) -> Job:
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Job:
     job = Job(None)
-    for stage in STAGES:
-        module = types.ModuleType(stage)
-        setattr(module, stage, job)
-        monkeypatch.setitem(sys.modules, f"atd_dask.pipelines.{stage}", module)
+    module = types.ModuleType("run")
+    vars(module).update(run=job, STAGES=dict.fromkeys(("ingest", "train", "detect")))
+    monkeypatch.setitem(sys.modules, "atd_dask.pipelines.run", module)
+    monkeypatch.chdir(tmp_path)
 
     class Client:
         dashboard_link = "http://127.0.0.1/status"
+        cluster = None
 
-        def scheduler_info(self) -> dict[str, str]:
-            return {"address": "tcp://127.0.0.1:8786"}
+        def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+            worker = {"memory_limit": 2**31, "nthreads": 4}
+            return {"address": "tcp://127.0.0.1:8786", "workers": {"a": worker, "b": worker}}
+
+        def run(self, function: Any, on_error: str) -> dict[str, Any]:
+            return {"a": function(), "b": function() | {"numpy": "0.1\x1b[31m"}}
 
     @contextmanager
     def connect(cluster: Any, scheduler: Any) -> Iterator[Client]:
@@ -262,20 +277,77 @@ def test_a_job_gets_what_the_options_say(command: str, job: Job, tmp_path: Path)
     result = invoke(command, write(tmp_path), *arguments)
     assert result.exit_code == 0
     assert result.stdout.splitlines() == lines
-    assert result.stderr.splitlines() == [
-        "c on tcp://127.0.0.1:8786 (dashboard http://127.0.0.1/status)",
-        "at work",
+    stages = ("ingest", "train", "detect") if command == "run" else (command,)
+    lines = result.stderr.splitlines()
+    assert lines[:2] == [
+        f"c: {', '.join(stages)} (output out: ö)",
+        "on tcp://127.0.0.1:8786 (workers 2, threads 8, memory 4.0 GiB,"
+        " dashboard http://127.0.0.1/status)",
     ]
+    assert lines[2].startswith("warning: workers should run numpy ")
+    assert "but 1 of 2 run 0.1�[31m, b for one: results may differ" in lines[2]
+    assert lines[3:] == ["at work"]
     assert job.calls[0] == (None, "tcp://x:1")
-    config, _, fresh = job.calls[1]
-    assert (config.output, config.seed, fresh) == ("out: ö", 5, True)
+    config, given, fresh = job.calls[1]
+    assert (config.output, config.seed, given, fresh) == ("out: ö", 5, stages, True)
+    assert list(Path("out: ö").iterdir()) == [], "the lock is gone"
 
 
 def test_quiet(job: Job, tmp_path: Path) -> None:
     job.outcome, _ = STAGES["run"]
     result = invoke("run", write(tmp_path), "--quiet")
     assert result.exit_code == 0
-    assert result.stderr == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("warning: ")
+
+
+@pytest.mark.parametrize("command", ["run", "detect"])
+@pytest.mark.parametrize("significant", [True, False])
+def test_what_was_found_as_the_exit_status(
+    command: str, significant: bool, job: Job, tmp_path: Path
+) -> None:
+    job.outcome, _ = STAGES[command]
+    clusters = [RESULT["clusters"][0] | {"significant": significant}]
+    job.outcome = job.outcome | {"result": {"clusters": clusters}}
+    assert invoke(command, write(tmp_path)).exit_code == 0
+    assert invoke(command, write(tmp_path), "--exit-code").exit_code == (3 if significant else 0)
+
+
+def test_where_everything_is(job: Job, tmp_path: Path) -> None:
+    job.outcome, lines = STAGES["run"]
+    output = tmp_path / "runs" / "c"
+    output.mkdir(parents=True)
+    for name in ("result.json", "report.html", "else.txt"):
+        (output / name).touch()
+    assert invoke("run", write(tmp_path)).stdout.splitlines() == [
+        *lines,
+        "result: runs/c/result.json",
+        "report: runs/c/report.html",
+    ]
+
+
+def test_a_folder_that_another_run_writes(job: Job, tmp_path: Path) -> None:
+    with lock_folder("runs/c", print):
+        result = invoke("run", write(tmp_path))
+    assert result.exit_code == 1
+    assert job.calls == []
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: only one run may write runs/c at a time, but process ")
+
+
+def test_a_finished_run_starts_no_cluster(job: Job, tmp_path: Path) -> None:
+    job.outcome, _ = STAGES["run"]
+    stages = tmp_path / "runs" / "c" / "stages"
+    stages.mkdir(parents=True)
+    for stage in ("ingest", "train", "detect"):
+        assert invoke("run", write(tmp_path)).exit_code == 0
+        assert job.calls.pop(0) == (None, None)
+        job.calls.clear()
+        (stages / f"{stage}.json").touch()
+    assert invoke("run", write(tmp_path)).exit_code == 0
+    assert len(job.calls) == 1
+    assert invoke("run", write(tmp_path), "--fresh").exit_code == 0
+    assert len(job.calls) == 3
 
 
 @pytest.mark.parametrize(
@@ -313,7 +385,8 @@ def test_failures(
     result = invoke("run", write(tmp_path))
     assert result.exit_code == status
     assert result.stdout == ""
-    assert result.stderr.splitlines()[2:] == [sentence]
+    assert result.stderr.splitlines()[4:] == [sentence]
+    assert not Path("runs/c", NAME).exists()
 
 
 def test_verbose_shows_where_an_error_came_from(job: Job, tmp_path: Path) -> None:
@@ -343,6 +416,67 @@ def test_inspect_and_verify(tmp_path: Path) -> None:
     (line,) = result.stdout.splitlines()
     assert line.startswith(f"{path}: ")
     assert "missing" in line
+
+
+RUN = {
+    "format": "atd-dask-run/1",
+    "name": "c\x1b[31m",
+    "status": "failed",
+    "error": "InputError: no",
+    "started": "2026-01-02T03:04:05.678+00:00",
+    "seconds": 12.3,
+    "stages": {
+        "ingest": {"seconds": 0.0, "reused": True, "made": {"seconds": 9.5}},
+        "train": {"seconds": 3.25, "reused": False, "made": {"seconds": 3.25}},
+        "detect": {"seconds": 1.5, "reused": False, "made": None},
+    },
+    "peak_memory_bytes": 2**28,
+    "cluster": {"workers": 2, "threads": 4, "address": "tcp://x:1"},
+    "versions": {"python": "3.12.1"},
+}
+
+
+def test_inspect_a_run(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    result = invoke("inspect", str(tmp_path))
+    lines = [
+        "c�[31m: failed after 12.3 s, InputError: no",
+        "started: 2026-01-02T03:04:05.678+00:00",
+        "ingest: 9.5 s, reused",
+        "train: 3.2 s",
+        "detect: 1.5 s, not finished",
+        "cluster: 2 workers, 4 threads at tcp://x:1",
+        "peak memory: 256 MiB",
+        "versions: python 3.12.1",
+    ]
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [*lines, f"run: {tmp_path}/run.json"],
+    )
+    found = {
+        "format": "atd-dask-result/1",
+        "corpus": {"train": {"documents": 1234}, "test": {"documents": 5}},
+        "null_model": {"n_topics": 7},
+        "clusters": [RESULT["clusters"][0] | {"bootstrap_scores": [1.0], "documents": []}],
+    }
+    (tmp_path / "result.json").write_text(json.dumps(found))
+    with lock_folder(str(tmp_path), print):
+        result = invoke("inspect", str(tmp_path))
+    assert result.stdout.startswith("being written by process ")
+    assert result.stdout.splitlines()[1:] == [
+        *lines,
+        "documents: train 1,234, test 5",
+        "null model: 7 topics",
+        *STAGES["detect"][1],
+        f"result: {tmp_path}/result.json",
+        f"run: {tmp_path}/run.json",
+    ]
+    told = json.loads(invoke("inspect", str(tmp_path), "--json").stdout)
+    assert (told["kind"], told["writer"], told["run"]) == ("run", None, RUN)
+    assert told["result"]["clusters"] == RESULT["clusters"]
+    (tmp_path / "run.json").unlink()
+    lines = invoke("inspect", str(tmp_path)).stdout.splitlines()
+    assert lines[0] == "documents: train 1,234, test 5"
 
 
 def test_inspect_what_is_not_there(tmp_path: Path) -> None:

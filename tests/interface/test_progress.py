@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 from typing import Any
 
@@ -11,8 +12,10 @@ from atd_dask.interface.progress import (
     JsonLines,
     PlainLines,
     Progress,
+    Task,
     TerminalBars,
     make_progress,
+    redirect_logs,
 )
 
 EVIL = "\x1b[31mred[/] [bold]x\r\n\x07"
@@ -101,6 +104,66 @@ def test_json_lines() -> None:
     }
     assert events[-1]["facts"]["message"] == EVIL
     assert events[-1]["facts"]["value"] is None
+
+
+def test_json_lines_have_no_control_characters_and_no_numbers_that_json_lacks() -> None:
+    stream = io.StringIO()
+    every = "".join(map(chr, range(0xA0)))
+    facts = {"word": every, "scores": [1.0, float("inf")], "by": {every: float("nan")}}
+    Progress(JsonLines(stream)).say(every, **facts)
+    line = stream.getvalue()
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+    assert line.isascii()
+    told = json.loads(line)["facts"]
+    assert told == {"message": every, "word": every, "scores": [1.0, None], "by": {every: None}}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "words"),
+    [
+        (2.0, 40, "40 of 100, 40%, 20/s, 3.0 s left"),
+        (10.0, 4, "4 of 100, 4%, 2.5 s each, 4 min 0 s left"),
+        (100.0, 50, "50 of 100, 50%, 2.0 s each, 1 min 40 s left"),
+        (3600.0, 25, "25 of 100, 25%, 2 min 24 s each, 3 h 0 min left"),
+        (20.0, 99, "99 of 100, 99%, 5/s, 0.2 s left"),
+        (0.0, 0, "0 of 100, 0%, 0/s"),
+    ],
+)
+def test_rate_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, done: int, words: str
+) -> None:
+    stream = io.StringIO()
+    with Progress(PlainLines(stream, seconds=0)).task("x", 100) as task:
+        monkeypatch.setattr(Task, "seconds", seconds)
+        task.reach(done)
+    assert stream.getvalue().splitlines()[1] == f"x: {words}"
+
+
+def test_facts_may_have_any_name() -> None:
+    stream = io.StringIO()
+    with Progress(PlainLines(stream, seconds=0)).task("x") as task:
+        task.advance(2, amount=3, done=4)
+    assert "x: done, 2 in " in stream.getvalue()
+    assert "(amount 3, done 4)" in stream.getvalue()
+
+
+def test_what_dask_warns_of_is_said_in_the_same_form() -> None:
+    import distributed  # noqa: F401
+
+    stream = io.StringIO()
+    logger = logging.getLogger("distributed.nanny")
+    before = logging.getLogger("distributed").handlers
+    with redirect_logs(Progress(JsonLines(stream), quiet=True)):
+        logger.info("nothing")
+        logger.warning("worker %s\x1b", "lost")
+        logging.getLogger("distributed.client").error("gone")
+    assert logging.getLogger("distributed").handlers == before
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(event["level"], event["facts"]) for event in events] == [
+        ("warning", {"message": "worker lost\x1b", "logger": "distributed.nanny"}),
+        ("error", {"message": "gone", "logger": "distributed.client"}),
+    ]
 
 
 @pytest.mark.parametrize("make", [PlainLines, JsonLines, TerminalBars])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atd_dask.interface.tables import format_facts, print_corpora, print_table
+from atd_dask.interface.tables import format_facts, print_clusters, print_corpora, print_table
 
 PARTS: dict[str, Any] = {
     "train": {
@@ -32,6 +32,37 @@ def test_corpora(capsys: pytest.CaptureFixture[str]) -> None:
         "train: skipped 1,000, no field text; the first: a.jsonl:9",
         "train: skipped 2, not JSON; the first: a.jsonl:3�[31m",
     ]
+
+
+def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [{"word": f"w{n}\x1b", "occurring": n != 1} for n in range(12)]
+    cluster = {"index": 1, "size": 1234, "p_value": 0.000999, "significant": True}
+    found = {"label": "tea", "recall": 0.5, "precision": 1, "f1": 2 / 3, "auc": 0.75}
+    clusters = [
+        cluster | {"salient_words": words, "evaluation": found},
+        cluster | {"index": 2, "salient_words": [], "significant": False},
+    ]
+    evaluation = {"group": {"f1": 0.6, "auc": 0.7}, "individual": {"f1": 0.8, "auc": 0.9}}
+    print_clusters({"clusters": clusters, "evaluation": evaluation})
+    shown = " ".join(f"w{n}�" for n in (0, 2, 3, 4, 5, 6, 7, 8))
+    gap = " " * (len(shown) - len("words"))
+    assert capsys.readouterr().out.splitlines() == [
+        f"cluster  documents  p-value   significant  words{gap}  label  recall  precision  F1"
+        "    AUC",
+        f"1        1,234      0.000999  yes          {shown}  tea    0.50    1.00       0.67  0.75",
+        "2        1,234      0.000999  no",
+        "mean of the significant clusters: F1 0.60, AUC 0.70",
+        "their documents together: F1 0.80, AUC 0.90",
+    ]
+    searched = [cluster | {"salient_words": [], "search_p_value": p} for p in (0.05, None)]
+    print_clusters({"clusters": searched})
+    assert capsys.readouterr().out.splitlines() == [
+        "cluster  documents  p-value   by search  significant  words",
+        "1        1,234      0.000999  0.05       yes",
+        "1        1,234      0.000999             yes",
+    ]
+    print_clusters({"clusters": []})
+    assert capsys.readouterr().out == "no cluster was found\n"
 
 
 def test_a_table_on_a_terminal_shows_text_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

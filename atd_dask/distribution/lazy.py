@@ -1,0 +1,50 @@
+"""A client that is made when it is needed: a run that finds everything done starts no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class LazyClient:
+    """Stands for the client that `start` gives, and asks for it when it is first used."""
+
+    def __init__(self, start: Callable[[], Client]) -> None:
+        self._start = start
+        self._client: Client | None = None
+        self._waiting: list[Callable[[Client], object]] = []
+
+    def open(self) -> Client:
+        if self._client is None:
+            self._client = self._start()
+            while self._waiting:
+                self._waiting.pop(0)(self._client)
+        return self._client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.open(), name)
+
+
+def find_open(client: Client | LazyClient) -> Client | None:
+    """The client itself, unless it has not been needed yet."""
+    return client._client if isinstance(client, LazyClient) else client
+
+
+@contextmanager
+def when_open(client: Client | LazyClient, do: Callable[[Client], object]) -> Iterator[None]:
+    """Calls `do` with the client: now, or as soon as it is there in the course of the block."""
+    opened = find_open(client)
+    waiting = client._waiting if isinstance(client, LazyClient) else []
+    if opened is not None:
+        do(opened)
+    else:
+        waiting.append(do)
+    try:
+        yield
+    finally:
+        if do in waiting:
+            waiting.remove(do)

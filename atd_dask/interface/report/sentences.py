@@ -1,0 +1,145 @@
+"""What a page says in sentences, from the numbers of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atd_dask.interface.report.numbers import (
+    count,
+    show_decimal,
+    show_p_value,
+    spell,
+)
+
+NAMED_CLUSTERS = 3
+NAMED_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A piece of a sentence; words of a cluster stand out."""
+
+    text: str
+    stands_out: bool = False
+
+
+def say_verdict(
+    n_documents: int, found: Sequence[tuple[int, Sequence[str]]], candidate: int | None
+) -> tuple[Phrase, ...]:
+    """The result in one sentence; `found` has the size and the words of each significant cluster,
+    `candidate` the size of one that was not significant."""
+    where = f"in {count(n_documents, 'document')}"
+    if not found:
+        rest = "there was no candidate to test"
+        if candidate is not None:
+            rest = f"the best candidate, {count(candidate, 'document')}, did not pass the tests"
+        return (Phrase(f"No significant cluster was found {where}; {rest}."),)
+    number = spell(len(found)).capitalize()
+    verb = "cluster was" if len(found) == 1 else "clusters were"
+    phrases = [Phrase(f"{number} significant {verb} found {where}: ")]
+    named = found[:NAMED_CLUSTERS]
+    more = found[NAMED_CLUSTERS:]
+    for place, (size, words) in enumerate(named):
+        if place:
+            phrases.append(Phrase(", and " if place == len(named) - 1 and not more else ", "))
+        if words:
+            phrases.append(Phrase(f"{count(size, 'document')} about "))
+            phrases += _list_words(words[:NAMED_WORDS])
+        else:
+            phrases.append(Phrase(f"{count(size, 'document')} that lack words that are usual"))
+    if more:
+        documents = count(sum(size for size, _ in more), "document")
+        phrases.append(Phrase(f", and {documents} in {len(more)} more"))
+    phrases.append(Phrase("."))
+    return tuple(phrases)
+
+
+def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
+    """`a, b and c`; each word apart, as it may run from right to left."""
+    for place, word in enumerate(words):
+        if place:
+            yield Phrase(" and " if place == len(words) - 1 else ", ")
+        yield Phrase(word, stands_out=True)
+
+
+def say_p_value(cluster: Mapping[str, Any]) -> str:
+    """How the cluster stands among its bootstrap clusters."""
+    scores = cluster["bootstrap_scores"]
+    if not scores:
+        return (
+            "No bootstrap cluster could be drawn, as there are too few normal documents that are"
+            " similar, so the p-value is set to 1."
+        )
+    above = sum(score > cluster["score"] for score in scores)
+    p_value = f"p = {show_p_value(cluster['p_value'])}".replace(" ", "\N{NO-BREAK SPACE}")
+    if above:
+        return f"{above:,} of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}."
+    return (
+        f"None of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}, the smallest"
+        " value that so many can give."
+    )
+
+
+def say_searches(cluster: Mapping[str, Any]) -> str:
+    """How the cluster stands among what the same search finds where there is nothing to find."""
+    gains = cluster["chance_gains"]
+    if gains is None:
+        if cluster["significant"]:
+            return (
+                "No searches in held-out normal documents were made, so nothing accounts for the"
+                " search that chose this cluster among many."
+            )
+        return "Searches in held-out normal documents were not needed to turn it down."
+    gain = cluster["bic_gain"]
+    reaching = sum(other >= gain for other in gains)
+    p_value = f"search p-value {show_p_value(cluster['search_p_value'])}"
+    start = (
+        f"The same search, run {count(len(gains), 'time')} in held-out normal documents, gained at"
+        f" most {show_decimal(max(gains))} in BIC; this cluster gains {show_decimal(gain)}"
+    )
+    if reaching:
+        return f"{start}, which {reaching} of the {len(gains)} searches reached ({p_value})."
+    return f"{start}, more than any of them ({p_value}, the smallest that so many can give)."
+
+
+def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
+    """Why a candidate was not significant."""
+    gains = cluster["chance_gains"]
+    if gains is not None:
+        if cluster["bic_gain"] <= 0:
+            why = "its topic does not pay in BIC"
+        else:
+            why = "the same search gains as much in documents where there is nothing to find"
+        return f"Its p-value is small, but {why}; it is therefore not significant."
+    if not cluster["bootstrap_scores"]:
+        return "It could not be tested; it is therefore not significant."
+    limit = "the level" if level is None else f"the level of {level:g}"
+    return (
+        f"Its p-value is above {limit}; it is therefore not significant. Its test ended as soon as"
+        " that was certain."
+    )
+
+
+def say_growth(cluster: Mapping[str, Any]) -> str:
+    """How the cluster came about."""
+    steps = [step["row"] for step in cluster["growth"]]
+    rows = [document["row"] for document in cluster["documents"]]
+    if not steps:
+        start = "It did not grow from its first document."
+    else:
+        start = (
+            f"From one document it grew in {count(len(steps), 'step')}; the next document is always"
+            " the one that gains most from the new topic."
+        )
+    if any(step["failed"] for step in cluster["growth"]):
+        start += " In those with a hollow dot the new topic was not significant."
+    if rows[1:] == steps[: len(rows) - 1]:
+        kept = "first document" if len(rows) == 1 else f"first {count(len(rows), 'document')}"
+        return f"{start} The cluster is the {kept}."
+    shared = len(set(rows) & set(steps))
+    return (
+        f"{start} Every document of the batch was then asked again whether it belongs:"
+        f" {count(len(rows), 'does', 'do')}, {shared:,} of which appear in these steps."
+    )

@@ -1,0 +1,316 @@
+"""What a page shows, ready to be put into the template.
+
+Text of documents (words, ids, labels) passes `clean` here, so that nothing in it can hide or turn
+the line around; that it is never taken for HTML is up to the template, which escapes everything.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from atd_dask.interface.report import charts
+from atd_dask.interface.report.numbers import (
+    count,
+    show_p_value,
+    show_probability,
+    show_ratio,
+)
+from atd_dask.interface.report.sentences import (
+    Phrase,
+    say_growth,
+    say_p_value,
+    say_reason,
+    say_searches,
+    say_verdict,
+)
+from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_WORDS, Sources
+from atd_dask.interface.wording import clean, shorten
+
+SUMMARY_WORDS, SUMMARY_LETTERS = 8, 30
+DOCUMENT_WORDS = 12
+METRICS = ("recall", "precision", "f1", "auc")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A salient word of a cluster."""
+
+    text: str
+    probability: str
+    shared: str
+    ratio: str
+    order: tuple[float, float, float]  # what the three columns are sorted by
+    bar: Markup
+
+
+@dataclass(frozen=True)
+class WordList:
+    """The salient words of one kind, in the order of the result; perhaps not all of them."""
+
+    words: tuple[Word, ...]
+    total: int
+    scale: Markup
+
+
+@dataclass(frozen=True)
+class DocumentRow:
+    """A document of a cluster."""
+
+    place: int
+    row: int
+    id: str
+    link: str | None
+    share: float
+    bar: Markup
+    labels: tuple[str, ...]
+    words: tuple[tuple[str, int], ...]  # its words that the new topic makes more likely
+    more_words: int
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """One cluster."""
+
+    index: int
+    significant: bool
+    size: int
+    documents_text: str
+    p_value: str
+    about: tuple[str, ...]
+    p_sentence: str
+    reason: str
+    histogram: Markup | None
+    search_sentence: str
+    searches: Markup | None
+    growth_sentence: str
+    growth: Markup | None
+    occurring: WordList
+    absent: WordList
+    documents: tuple[DocumentRow, ...]
+    has_labels: bool
+    metrics: tuple[str, ...] | None  # of METRICS, after the label
+    label: str
+
+
+@dataclass(frozen=True)
+class View:
+    """The whole page."""
+
+    name: str
+    title: str
+    verdict: tuple[Phrase, ...]
+    found: tuple[ClusterView, ...]
+    candidates: tuple[ClusterView, ...]
+    summary_metrics: tuple[tuple[str, str, str], ...]
+    n_topics: int
+    orders: Markup | None
+    model_facts: tuple[tuple[str, str], ...]
+    topics: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[str, ...], ...]
+    command: str
+    settings: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    digests: tuple[tuple[str, str], ...]
+
+    @property
+    def clusters(self) -> tuple[ClusterView, ...]:
+        return self.found + self.candidates
+
+
+def make_view(sources: Sources) -> View:
+    """The page of a result. The same sources give the same page."""
+    result, run = sources.result, sources.run or {}
+    settings = run.get("configuration") or sources.settings
+    level = _look_up(settings, "detection", "significance", "level")
+    clusters = [_view_cluster(cluster, sources, level) for cluster in result["clusters"]]
+    found = tuple(cluster for cluster in clusters if cluster.significant)
+    candidates = tuple(cluster for cluster in clusters if not cluster.significant)
+    n_documents = result["corpus"]["test"]["documents"]
+    verdict = say_verdict(
+        n_documents,
+        [(cluster.size, cluster.about) for cluster in found],
+        candidates[0].size if candidates else None,
+    )
+    name = shorten(result["name"], 80)
+    model = result["null_model"]
+    return View(
+        name=name,
+        title=f"{name}: {count(len(found), 'significant cluster')}",
+        verdict=verdict,
+        found=found,
+        candidates=candidates,
+        summary_metrics=tuple(_view_metrics(result.get("evaluation", {}))),
+        n_topics=model["n_topics"],
+        orders=_draw_orders(model),
+        model_facts=(
+            ("topics", f"{model['n_topics']:,}"),
+            ("BIC", f"{model['bic']:,.1f}"),
+            ("topics a document", f"{model['topics_per_document']:.2f}"),
+            ("words of its own a topic", f"{model['salient_words_per_topic']:.1f}"),
+        ),
+        topics=tuple(tuple(map(clean, words)) for words in sources.topics),
+        parts=tuple(
+            (clean(part), *(f"{sizes[name]:,}" for name in ("documents", "tokens", "terms")))
+            for part, sizes in result["corpus"].items()
+        ),
+        command=clean(shlex.join(run.get("command") or ("atd-dask", "run", f"{name}.yaml"))),
+        settings=tuple(_flatten({"seed": result["seed"], **settings})),
+        facts=tuple(_view_run(run)) if run else (),
+        versions=tuple(_flatten(run.get("versions") or {})),
+        digests=tuple((clean(name), clean(digest)) for name, digest in sources.digests.items()),
+    )
+
+
+def _look_up(settings: Mapping[str, Any], *keys: str) -> Any:
+    value: Any = settings
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def is_raised(word: Mapping[str, Any]) -> bool:
+    """Whether a salient word is more likely in the cluster than elsewhere, and occurs."""
+    return bool(word["occurring"] and word["probability"] > word["shared_probability"])
+
+
+def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | None) -> ClusterView:
+    words = cluster["salient_words"]
+    raised = [word["word"] for word in words if is_raised(word)]
+    steps = cluster["growth"]
+    documents = cluster["documents"]
+    gains = cluster["chance_gains"]
+    found = cluster.get("evaluation")
+    return ClusterView(
+        index=cluster["index"],
+        significant=cluster["significant"],
+        size=cluster["size"],
+        documents_text=count(cluster["size"], "document"),
+        p_value=show_p_value(cluster["p_value"]),
+        about=tuple(shorten(word, SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]),
+        p_sentence=say_p_value(cluster),
+        reason="" if cluster["significant"] else say_reason(cluster, level),
+        histogram=charts.draw_histogram(cluster["bootstrap_scores"], cluster["score"])
+        if cluster["bootstrap_scores"]
+        else None,
+        search_sentence=say_searches(cluster),
+        searches=charts.draw_searches(gains, cluster["bic_gain"]) if gains else None,
+        growth_sentence=say_growth(cluster),
+        growth=charts.draw_growth(
+            *([step[key] for step in steps] for key in ("score", "share", "failed"))
+        )
+        if steps
+        else None,
+        occurring=_view_words([word for word in words if word["occurring"]]),
+        absent=_view_words([word for word in words if not word["occurring"]]),
+        documents=tuple(
+            _view_document(place, document, sources, raised)
+            for place, document in enumerate(documents[:MOST_DOCUMENTS], 1)
+        ),
+        has_labels=any(document["labels"] for document in documents),
+        metrics=tuple(f"{found[name]:.2f}" for name in METRICS) if found else None,
+        label=clean(found["label"]) if found else "",
+    )
+
+
+def _view_words(words: Sequence[Mapping[str, Any]]) -> WordList:
+    shown = words[:MOST_WORDS]
+    decades = charts.Decades.of(
+        [word[key] for word in shown for key in ("probability", "shared_probability")]
+    )
+    return WordList(
+        tuple(_view_word(word, decades) for word in shown), len(words), decades.draw_scale()
+    )
+
+
+def _view_word(word: Mapping[str, Any], decades: charts.Decades) -> Word:
+    own, shared = word["probability"], word["shared_probability"]
+    ratio = math.log(own / shared) if own > 0 and shared > 0 else 0.0
+    return Word(
+        clean(word["word"]),
+        show_probability(own),
+        show_probability(shared),
+        show_ratio(own, shared),
+        (own, shared, round(ratio, 4)),
+        decades.draw_bar(own, shared),
+    )
+
+
+def _view_document(
+    place: int, document: Mapping[str, Any], sources: Sources, raised: Sequence[str]
+) -> DocumentRow:
+    counts = sources.counts.get(document["row"], {})
+    # The most frequent first; among equals, the order of the cluster's words.
+    words = sorted((word for word in raised if word in counts), key=lambda word: -counts[word])
+    return DocumentRow(
+        place,
+        document["row"],
+        clean(document["id"]),
+        sources.links.get(document["row"]),
+        document["share"],
+        charts.draw_share(document["share"]),
+        tuple(map(clean, document["labels"])),
+        tuple((clean(word), counts[word]) for word in words[:DOCUMENT_WORDS]),
+        max(len(words) - DOCUMENT_WORDS, 0),
+    )
+
+
+def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for key, name in (
+        ("group", "mean of the significant clusters"),
+        ("group_of_remaining", "the same, against what earlier clusters had left"),
+        ("individual", "their documents taken together"),
+    ):
+        if key in evaluation:
+            yield name, f"{evaluation[key]['f1']:.2f}", f"{evaluation[key]['auc']:.2f}"
+
+
+def _draw_orders(model: Mapping[str, Any]) -> Markup | None:
+    search = model["order_search"]
+    if len(search) < 2:
+        return None
+    return charts.draw_orders(
+        [record["n_topics"] for record in search],
+        [record["bic"] for record in search],
+        model["n_topics"],
+    )
+
+
+def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Times, memory and workers; those of stages that were reused are from when they were made."""
+    yield "started", clean(run["started"])
+    for name, stage in run["stages"].items():
+        reused = ", reused" if stage["reused"] else ""
+        yield clean(name), f"{(stage['made'] or stage)['seconds']:,.1f} s{reused}"
+    yield "in all", f"{run['seconds']:,.1f} s"
+    yield "peak memory", f"{run['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    if cluster := run["cluster"]:
+        workers, threads = cluster["workers"], cluster["threads"]
+        yield "cluster", f"{count(workers, 'worker')}, {count(threads, 'thread')}"
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """`a.b: value` for everything in nested mappings; what is not set is left out."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            if value:
+                yield clean(name), clean(", ".join(map(str, value)))
+        elif value is not None:
+            yield clean(name), clean(_show(value))
+
+
+def _show(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

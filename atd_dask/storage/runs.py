@@ -1,0 +1,83 @@
+"""The folder of a run as a whole: `run.json`, which tells how it went, and `result.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.locks import read_owner
+from atd_dask.storage.places import Place
+
+RUN = "run.json"
+RESULT = "result.json"
+# What people look for in the folder of a run.
+SHOWN = {"result": RESULT, "documents": "clusters.csv", "report": "report.html", "run": RUN}
+# Of a cluster, what is long and for programs.
+DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "chance_gains"})
+
+
+def write_run(output: str, record: Mapping[str, Any]) -> None:
+    # Text that no encoding can hold, such as a broken file name, is escaped.
+    content = json.dumps(record, indent=1, allow_nan=False, default=str)
+    write_file(join(output, RUN), content.encode("ascii") + b"\n")
+
+
+def read_run(output: str) -> dict[str, Any] | None:
+    """What `run.json` says, or None where there is none or it is not ours."""
+    return _read_object(output, RUN)
+
+
+def read_result(output: str) -> dict[str, Any] | None:
+    """What `result.json` says, or None where there is none or it is not ours."""
+    return _read_object(output, RESULT)
+
+
+def list_places(output: str) -> dict[str, str]:
+    """Where what a run made is, as far as it is there."""
+    there = Place.of(output).names()
+    return {what: join(output, name) for what, name in SHOWN.items() if name in there}
+
+
+def describe_run(output: str) -> dict[str, Any] | None:
+    """A summary of the folder of a run, fit for JSON; None where there is no run."""
+    run, result, owner = read_run(output), read_result(output), read_owner(output)
+    if run is None and result is None:
+        return None
+    if result is not None:
+        clusters = [
+            {name: value for name, value in cluster.items() if name not in DETAILS}
+            for cluster in result["clusters"]
+        ]
+        result = result | {"clusters": clusters}
+    return {
+        "kind": "run",
+        "writer": None if owner is None else str(owner),
+        "run": run,
+        "result": result,
+        "places": list_places(output),
+    }
+
+
+def has_report(output: str) -> bool:
+    return "report" in list_places(output)
+
+
+def is_finished(output: str, stages: Sequence[str]) -> bool:
+    """Whether all stages were finished once; whether from the same things is for them to say."""
+    return all(read_note(output, stage) is not None for stage in stages)
+
+
+def read_note(output: str, stage: str) -> bytes | None:
+    """What a stage noted when it was finished last: the same bytes as long as it is reused."""
+    return read_file(join(output, "stages", f"{stage}.json"))
+
+
+def _read_object(output: str, name: str) -> dict[str, Any] | None:
+    try:
+        content = json.loads(read_file(join(output, name)) or b"null")
+    except ValueError:
+        return None
+    ours = isinstance(content, dict) and str(content.get("format")).startswith("atd-dask-")
+    return content if ours else None

@@ -1,0 +1,430 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atd_dask.interface.report import Sources, render
+from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_WORDS
+from atd_dask.interface.report.view import make_view
+
+HOSTILE = [
+    "<script>window.ran = 1</script>",
+    '"><img src=x onerror="window.ran = 1">',
+    "' onmouseover='window.ran = 1",
+    "</style></title></script><script>window.ran = 1</script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "<!--",
+    "a\x00b\x1b[31mc\x85d\ud800e",
+    "invoice\u202egnp.exe",
+]
+WORDS = ["coffe", "export", "quota", "brazil", "bank", "rate"]
+
+
+def make_cluster(
+    index: int = 1,
+    significant: bool = True,
+    size: int = 3,
+    words: list[str] | None = None,
+    **others: Any,
+) -> dict[str, Any]:
+    """An entry of `clusters`; the words but the last two are more likely than usual, the last one
+    does not occur."""
+    words = WORDS if words is None else words
+    first = 100 * index
+    return {
+        "index": index,
+        "significant": significant,
+        "p_value": 0.02,
+        "replicates": 49,
+        "search_p_value": 0.25,
+        "size": size,
+        "score": 80.0,
+        "bic_gain": 30.5,
+        "n_salient": len(words),
+        "n_salient_occurring": max(len(words) - 1, 0),
+        "documents": [
+            {
+                "row": first + place,
+                "id": f"document {first + place}",
+                "share": round(1 / (place + 1), 6),
+                "labels": ["coffee"] if place % 2 == 0 else [],
+            }
+            for place in range(size)
+        ],
+        "salient_words": [
+            {
+                "word": word,
+                "probability": 1e-9 if place >= len(words) - 2 else 0.05 / (place + 1),
+                "shared_probability": 0.001,
+                "occurring": place < len(words) - 1,
+            }
+            for place, word in enumerate(words)
+        ],
+        "growth": [
+            {
+                "row": first + place,
+                "share": 0.5 / place,
+                "score": 10.0 * place,
+                "bic_gain": 5.0 * place - 8,
+                "failed": place > size,
+            }
+            for place in range(1, size + 2)
+        ],
+        "bootstrap_scores": [float(score) for score in range(49)],
+        "chance_gains": [-3.0, 1.5, 12.0],
+        **others,
+    }
+
+
+def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
+    result = {
+        "format": "atd-dask-result/1",
+        "name": "reuters",
+        "seed": 7,
+        "corpus": {
+            part: {"documents": 1700, "tokens": 98765, "terms": 321}
+            for part in ("train", "validation", "test")
+        },
+        "null_model": {
+            "n_topics": 2,
+            "bic": 110.25,
+            "order_search": [
+                {"n_topics": n, "bic": bic, "log_likelihood": -99.0, "iterations": 3}
+                for n, bic in ((4, 130.0), (3, 120.5), (2, 110.25))
+            ],
+            "topics_per_document": 1.25,
+            "salient_words_per_topic": 436.2,
+        },
+        "clusters": list(clusters),
+    }
+    rows = [document["row"] for cluster in clusters for document in cluster["documents"]]
+    words = {word["word"]: 2 for cluster in clusters for word in cluster["salient_words"]}
+    sources = Sources(
+        result=result,
+        run=None,
+        counts={row: words | {"other": 9} for row in rows},
+        topics=[["oil", "barrel"], []],
+        settings={"seed": 7, "null_model": {"restarts": 1}},
+        digests={"corpus/test.zarr": "0123abcd"},
+    )
+    return replace(sources, **others)
+
+
+def make_hostile() -> Sources:
+    """Hostile text wherever a run can bring any."""
+    cluster = make_cluster(words=HOSTILE, size=len(HOSTILE))
+    for document, text in zip(cluster["documents"], HOSTILE, strict=True):
+        document |= {"id": text, "labels": [text]}
+    cluster["evaluation"] = dict.fromkeys(("recall", "precision", "f1", "auc"), 0.5)
+    cluster["evaluation"]["label"] = HOSTILE[0]
+    sources = make_sources(cluster, topics=[HOSTILE], digests={HOSTILE[0]: HOSTILE[1]})
+    result = dict(sources.result) | {"name": HOSTILE[3]}
+    result["evaluation"] = {"group": {"f1": 0.5, "auc": 0.5}}
+    return replace(sources, result=result, settings={HOSTILE[0]: {HOSTILE[1]: HOSTILE}})
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements, and its text apart from style and script."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.raw: dict[str, str] = {}
+        self._tag = ""
+        self.feed(content.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._tag = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._tag = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._tag in ("style", "script"):
+            self.raw[self._tag] = data
+        else:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def find(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def say(sources: Sources) -> str:
+    verdict = "".join(phrase.text for phrase in make_view(sources).verdict)
+    return verdict.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_verdict_names_size_and_words() -> None:
+    found = make_cluster(), make_cluster(2, words=["gulf", "iran", "x", "y"])
+    candidate = make_cluster(3, significant=False)
+    assert say(make_sources(*found, candidate)) == (
+        "Two significant clusters were found in 1,700 documents: 3 documents about coffe, export,"
+        " quota and brazil, and 3 documents about gulf and iran."
+    )
+    assert say(make_sources(make_cluster(size=1, words=["ship", "x", "y"]))) == (
+        "One significant cluster was found in 1,700 documents: 1 document about ship."
+    )
+    assert say(make_sources(make_cluster(words=["x", "y"]))) == (
+        "One significant cluster was found in 1,700 documents: 3 documents that lack words that are"
+        " usual."
+    )
+
+
+def test_the_verdict_on_many_clusters_is_short() -> None:
+    clusters = [make_cluster(n, words=[f"w{n}", "x", "y"]) for n in range(1, 13)]
+    assert say(make_sources(*clusters)) == (
+        "12 significant clusters were found in 1,700 documents: 3 documents about w1, 3 documents"
+        " about w2, 3 documents about w3, and 27 documents in 9 more."
+    )
+
+
+def test_the_verdict_where_nothing_was_found() -> None:
+    assert say(make_sources(make_cluster(significant=False))) == (
+        "No significant cluster was found in 1,700 documents; the best candidate, 3 documents, did"
+        " not pass the tests."
+    )
+    assert say(make_sources()) == (
+        "No significant cluster was found in 1,700 documents; there was no candidate to test."
+    )
+    assert b'class="cluster"' not in render(make_sources())
+
+
+@pytest.mark.parametrize(
+    ("others", "sentence"),
+    [
+        ({}, "None of 49 bootstrap clusters scored higher: p = 0.02, the smallest value that so"),
+        ({"score": 46.0, "p_value": 0.06}, "2 of 49 bootstrap clusters scored higher: p = 0.06."),
+        ({"bootstrap_scores": [], "p_value": 1.0}, "No bootstrap cluster could be drawn"),
+        (
+            {},
+            "3 times in held-out normal documents, gained at most 12.0 in BIC; this cluster gains",
+        ),
+        ({}, "30.5, more than any of them (search p-value 0.25, the smallest that so many can"),
+        (
+            {"bic_gain": 1.5, "search_p_value": 0.75},
+            "gains 1.5, which 2 of the 3 searches reached (search p-value 0.75).",
+        ),
+        ({"chance_gains": None, "search_p_value": None}, "so nothing accounts for the search that"),
+        (
+            {"significant": False, "chance_gains": None, "search_p_value": None},
+            "Its p-value is above the level of 0.01; it is therefore not significant.",
+        ),
+        (
+            {"significant": False, "bic_gain": -1.0},
+            "Its p-value is small, but its topic does not pay in BIC; it is therefore not sig",
+        ),
+        (
+            {"significant": False, "bic_gain": 12.0},
+            "Its p-value is small, but the same search gains as much in documents where there is",
+        ),
+        (
+            {"significant": False, "bootstrap_scores": [], "chance_gains": None},
+            "It could not be tested; it is therefore not significant.",
+        ),
+        ({}, "From one document it grew in 4 steps;"),
+        ({}, "In those with a hollow dot the new topic was not significant."),
+        ({}, "The cluster is the first 3 documents."),
+        ({"growth": []}, "It did not grow from its first document."),
+    ],
+)
+def test_sentences(others: dict[str, Any], sentence: str) -> None:
+    settings = {"detection": {"significance": {"level": 0.01}}}
+    sources = make_sources(make_cluster(**others), settings=settings)
+    assert sentence in Page(render(sources)).text
+
+
+def test_a_cluster_that_settled_after_it_grew() -> None:
+    cluster = make_cluster()
+    for step, row in zip(cluster["growth"], (150, 102, 101, 151), strict=True):
+        step["row"] = row
+    text = Page(render(make_sources(cluster))).text
+    assert "asked again whether it belongs: 3 do, 2 of which appear in these steps." in text
+    assert "The cluster is the first" not in text
+
+
+def test_a_cluster_of_one_document() -> None:
+    page = Page(render(make_sources(make_cluster(size=1, growth=[], bootstrap_scores=[5.0]))))
+    assert "1 document about coffe" in page.text
+    assert "The cluster is the first document." in page.text
+
+
+def test_what_p_values_mean_is_said() -> None:
+    text = Page(render(make_sources())).text
+    assert "not the probability that the cluster is a false alarm" in text
+    assert "Nor does it account for the search" in text
+
+
+def test_occurring_and_absent_words_stand_apart() -> None:
+    (cluster,) = make_view(make_sources(make_cluster())).found
+    assert [word.text for word in cluster.occurring.words] == WORDS[:-1]
+    assert [word.text for word in cluster.absent.words] == WORDS[-1:]
+    first, last = cluster.occurring.words[0], cluster.absent.words[0]
+    assert (first.probability, first.shared, first.ratio) == ("0.050", "0.0010", "× 50")
+    assert (last.probability, last.ratio) == ("1.0×10⁻⁹", "÷ 1.0×10⁶")
+    assert 'class="more"' in first.bar
+    assert 'class="less"' in last.bar
+
+
+def test_documents_show_their_words_of_the_topic() -> None:
+    many = [f"w{n}" for n in range(20)]
+    cluster = make_cluster(words=[*many, "less", "absent"])
+    sources = make_sources(cluster)
+    counts = {100: {"w3": 1, "w7": 5, "w1": 1, "less": 9, "other": 9}, 101: dict.fromkeys(many, 1)}
+    (view,) = make_view(replace(sources, counts=counts, links={101: "https://x/y"})).found
+    first, second, third = view.documents
+    assert first.words == (("w7", 5), ("w1", 1), ("w3", 1))
+    assert (first.more_words, first.link, first.labels) == (0, None, ("coffee",))
+    assert (len(second.words), second.more_words, second.link) == (12, 8, "https://x/y")
+    assert third.words == ()
+
+
+def test_long_lists_are_cut_and_it_is_said() -> None:
+    words = [f"word{n}" for n in range(MOST_WORDS + 50)]
+    page = Page(render(make_sources(make_cluster(size=3412, words=words))))
+    assert f"The first {MOST_DOCUMENTS} of 3,412 documents; all are in clusters.csv" in page.text
+    assert f"The first {MOST_WORDS} of 349 words; all are in result.json" in page.text
+    assert sum("data-value" in cell and cell["class"] == "c-share" for cell in page.find("td")) == (
+        MOST_DOCUMENTS
+    )
+
+
+def test_evaluation() -> None:
+    assert "Compared with the labels" not in Page(render(make_sources(make_cluster()))).text
+    metrics = {"label": "coffee", "recall": 0.99, "precision": 0.875, "f1": 0.92, "auc": 0.85}
+    sources = make_sources(make_cluster(evaluation=metrics), make_cluster(2))
+    summary = {"group": {"f1": 0.84, "auc": 0.79}, "individual": {"f1": 0.9, "auc": 0.88}}
+    text = Page(render(replace(sources, result={**sources.result, "evaluation": summary}))).text
+    assert "1 coffee 0.99 0.88 0.92 0.85" in text
+    assert "2 none of them – – – –" in text
+    assert "mean of the significant clusters 0.84 0.79" in text
+
+
+def test_the_null_model() -> None:
+    sources = make_sources()
+    text = Page(render(sources)).text
+    assert "What is usual: 2 topics" in text
+    assert "oil barrel no words of its own" in text
+    assert b"BIC for 3 numbers of topics; it is least, 110, at 2." in render(sources)
+    model = {**sources.result["null_model"], "order_search": [{"n_topics": 2, "bic": 110.25}]}
+    fixed = replace(sources, result={**sources.result, "null_model": model})
+    assert "No other number of topics was tried." in Page(render(fixed)).text
+
+
+def test_the_run_is_told() -> None:
+    text = Page(render(make_sources())).text
+    assert "atd-dask run reuters.yaml" in text
+    assert "null_model. restarts 1" in text  # where the name may be parted
+    assert "corpus/test. zarr 0123abcd" in text
+    made = {"started": "2026-01-01T00:00:00", "seconds": 61.25}
+    run = {
+        "command": ["atd-dask", "run", "my conf.yaml"],
+        "started": "2026-01-02T00:00:00",
+        "seconds": 3.0,
+        "stages": {"train": {"seconds": 0.1, "reused": True, "made": made}},
+        "peak_memory_bytes": 512 * 2**20,
+        "cluster": {"workers": 1, "threads": 8},
+        "versions": {"python": "3.11.7"},
+        "configuration": {"seed": 7, "detection": {"settle": True, "max_size": None}},
+    }
+    text = Page(render(make_sources(run=run))).text
+    for told in (
+        "atd-dask run 'my conf.yaml'",
+        "detection. settle yes",
+        "started 2026-01-02T00:00:00 train 61.2 s, reused in all 3.0 s peak memory 512 MiB",
+        "cluster 1 worker, 8 threads",
+        "python 3.11.7",
+    ):
+        assert told in text
+    assert "max_size" not in text
+
+
+def test_the_same_sources_give_the_same_bytes() -> None:
+    assert render(make_hostile()) == render(make_hostile())
+
+
+def check_structure(content: bytes) -> Page:
+    """Nothing on the page comes from elsewhere or runs but its own script."""
+    page = Page(content)
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("script") == tags.count("style") == tags.count("title") == 1
+    assert not {"img", "iframe", "link", "base", "object", "form", "image"} & set(tags)
+    for _, attributes in page.elements:
+        assert not any(name.startswith("on") or name in ("style", "src") for name in attributes)
+    for link in page.find("a"):
+        assert re.match(r"#|https?://|file:///", link["href"] or "")
+    return page
+
+
+def test_hostile_text_is_shown_and_never_markup() -> None:
+    page = check_structure(render(make_hostile()))
+    for text in HOSTILE[:6]:
+        assert page.texts.count(text) >= 3
+    assert "a�b�[31mc�d�e" in page.text or "a�b�[31mc d�e" in page.text
+    assert "invoice�gnp.exe" in page.text
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", page.text)
+
+
+@given(st.text(max_size=30))
+def test_no_text_changes_the_structure(text: str) -> None:
+    def tags(text: str) -> list[str]:
+        cluster = make_cluster(words=[text, "x", "y"])
+        cluster["documents"][0] |= {"id": text, "labels": [text]}
+        return [tag for tag, _ in check_structure(render(make_sources(cluster))).elements]
+
+    assert tags(text) == tags("plain")
+
+
+def test_the_policy_allows_the_own_style_and_script_alone() -> None:
+    page = Page(render(make_hostile()))
+    (policy,) = (
+        meta["content"]
+        for meta in page.find("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
+    hashes = {
+        name: base64.b64encode(hashlib.sha256(page.raw[name].encode()).digest()).decode()
+        for name in ("style", "script")
+    }
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{hashes['style']}';"
+        f" script-src 'sha256-{hashes['script']}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_contrast() -> None:
+    style = Page(render(make_sources())).raw["style"]
+    light, dark = (
+        dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block))
+        for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    )
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[n : n + 2], 16) / 255 for n in (0, 2, 4)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for colours in (light, dark):
+        for ink, paper in (
+            ("ink", "paper"),
+            ("quiet", "paper"),
+            ("accent", "paper"),
+            ("ink", "accent-wash"),
+            ("quiet", "accent-wash"),
+            ("ink", "wash"),
+        ):
+            low, high = sorted((luminance(colours[ink]), luminance(colours[paper])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from atd_dask.pipelines.report import count_words, find_original, write_report
+from click.testing import CliRunner
+
+from atd_dask.documents import CountBatch
+from atd_dask.errors import InputError
+from atd_dask.interface.command import atd
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.models import write_model
+from tests.interface.test_report import make_cluster, make_sources
+from tests.storage.corpora import WORDS, write_corpus
+from tests.storage.test_models import make_model
+
+
+def make_run(folder: Path, **others: Any) -> Path:
+    """The output folder of a run, with one cluster in the store of 20 documents."""
+    store = write_corpus(folder / "corpus" / "test.zarr")
+    write_model(folder / "null_model.zarr", make_model())
+    result = dict(make_sources().result)
+    result["corpus"] = {
+        "test": {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
+    }
+    cluster = make_cluster(index=0, words=list(WORDS))
+    ids = store.ids()
+    for document in cluster["documents"]:
+        document["id"] = ids[document["row"]]
+    result["clusters"] = [cluster]
+    (folder / "result.json").write_text(json.dumps(result | others))
+    return folder
+
+
+def test_the_page_of_a_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    path = write_report(str(run))
+    assert path == f"{run}/report.html"
+    page = Path(path).read_text()
+    assert "document 2" in page
+    assert '<span class="hit"><bdi>' in page
+    assert "barrel</bdi> <bdi>oil" in page  # the words of the first topic of the null model
+    assert CorpusStore.open(run / "corpus" / "test.zarr").digest in page
+    assert Path(write_report(str(run))).read_text() == page
+
+
+def test_run_json_is_shown(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    record = {
+        "format": "atd-dask-run/1",
+        "command": ["atd-dask", "run", "mine.yaml"],
+        "started": "then",
+        "seconds": 1.0,
+        "stages": {},
+        "peak_memory_bytes": 0,
+        "cluster": {"workers": 2, "threads": 4},
+        "versions": {"zarr": "3.1"},
+        "configuration": {"seed": 1},
+    }
+    (run / "run.json").write_text(json.dumps(record))
+    page = Path(write_report(str(run))).read_text()
+    assert "atd-dask run mine.yaml" in page
+    assert "2\N{NO-BREAK SPACE}workers" in page
+
+
+def test_the_command(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    done = CliRunner().invoke(atd, ["report", str(run)])
+    assert (done.exit_code, done.output) == (0, f"report: {run}/report.html\n")
+    done = CliRunner().invoke(atd, ["report", str(tmp_path / "none")])
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error: a report needs a result of the format atd-dask-result/1, but"
+        f" {tmp_path}/none/result.json is none\n"
+    )
+
+
+def test_a_result_of_another_format_is_no_result(tmp_path: Path) -> None:
+    run = make_run(tmp_path, format="atd-dask-result/9")
+    with pytest.raises(InputError, match=r"of the format atd-dask-result/1, but .*json is none"):
+        write_report(str(run))
+
+
+def test_stores_that_were_made_anew_are_noticed(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    write_corpus(run / "corpus" / "test.zarr", seed=2)
+    with pytest.raises(InputError, match=r"result\.json must come from the stores beside it"):
+        write_report(str(run))
+    make_run(run)
+    model = make_model()
+    search = tuple(replace(record, bic=record.bic + 1) for record in model.restarts[0])
+    write_model(run / "null_model.zarr", replace(model, restarts=(search,)))
+    with pytest.raises(InputError, match=r"result\.json must come from the stores beside it"):
+        write_report(str(run))
+
+
+def test_words_are_counted_across_blocks(tmp_path: Path) -> None:
+    store = write_corpus(tmp_path / "a.zarr", block_entries=16)
+    assert store.n_blocks > 2
+    matrix = store.matrix().toarray()
+    rows = [19, 3, 4, 3, 0]
+    assert count_words(store, rows) == {
+        row: {WORDS[term]: matrix[row, term] for term in np.flatnonzero(matrix[row])}
+        for row in rows
+    }
+    assert count_words(store, []) == {}
+
+
+@pytest.mark.parametrize(
+    ("id", "link"),
+    [
+        ("https://example.org/a?b=<c>&d", "https://example.org/a?b=<c>&d"),
+        ("HTTP://example.org", "HTTP://example.org"),
+        ("file:///tmp/a.txt", "file:///tmp/a.txt"),
+        ("file://host/share", None),
+        ("http:", None),
+        ("https:///path", None),
+        ("http://[", None),
+        ("javascript:alert(1)", None),
+        ("JavaScript:alert(1)//http://x", None),
+        ("\x01javascript:alert(1)", None),
+        ("java\nscript:alert(1)", None),
+        ("http://example.org/\u202e", None),
+        ("data:text/html,<script>", None),
+        ("vbscript:x", None),
+        ("ftp://example.org/x", None),
+        ("//example.org/x", None),
+        ("", None),
+        ("a\x00b", None),
+        ("x" * 5000, None),
+        ("639", None),
+    ],
+)
+def test_links(id: str, link: str | None, tmp_path: Path) -> None:
+    assert find_original(id, None) == link
+    assert find_original(id, tmp_path) == link
+
+
+def test_links_to_files(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / 'a "b" <c>.txt'
+    path.parent.mkdir()
+    path.write_text("")
+    link = path.as_uri()
+    assert "<" not in link
+    assert find_original(str(path), None) == link
+    assert find_original('sub/a "b" <c>.txt', tmp_path) == link
+    assert find_original("sub", tmp_path) is None
+    assert find_original("sub/none.txt", tmp_path) is None
+
+
+def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
+    run, folder = tmp_path / "run", tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("alpha")
+    one = np.array([0, 1], dtype=np.int64), np.zeros(1, np.int32), np.ones(1, np.int32)
+    none = np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
+    make_run(run)
+    with CorpusWriter(run / "corpus" / "test.zarr", WORDS, [], {}) as writer:
+        writer.append(CountBatch(["a.txt"], [()], *one), CountBatch(["a.txt"], [()], *none))
+    result = json.loads((run / "result.json").read_text())
+    cluster = make_cluster(index=0, size=1, words=list(WORDS))
+    cluster["documents"][0]["id"] = "a.txt"
+    sizes = {"documents": 1, "tokens": 1, "terms": len(WORDS)}
+    result |= {"clusters": [cluster], "corpus": {"test": sizes}}
+    (run / "result.json").write_text(json.dumps(result))
+    source = {"format": "text", "path": str(folder)}
+    record = {
+        "format": "atd-dask-run/1",
+        "started": "then",
+        "seconds": 1.0,
+        "stages": {},
+        "peak_memory_bytes": 0,
+        "cluster": {"workers": 2, "threads": 4},
+        "configuration": {"corpus": {"test": source}},
+    }
+    (run / "run.json").write_text(json.dumps(record))
+    page = Path(write_report(str(run))).read_text()
+    assert f'<a href="{(folder / "a.txt").as_uri()}"' in page
