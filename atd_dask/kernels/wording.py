@@ -88,8 +88,8 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
 
 @inner_kernel
 def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight, max_sweeps):
-    """Sweeps over the switches `on` of one topic, until none changes at the latest; gives `n_on`, the number of
-    switches that are on in all topics together.
+    """Sweeps over the switches `on` of one topic, at most until none changes; gives `n_on`, the
+    number of switches that are on in all topics together.
 
     `words` are those that occur under the topic, with expected counts in x (0 for all others). A
     sweep visits them in their order, then the other words by their shared probability from the
