@@ -81,6 +81,7 @@ def list_variants() -> dict[str, DetectionConfig]:
         "default": default,
         "stop: bic": replace(default, stop="bic"),
         "settle: false": replace(default, settle=False),
+        "remember: false": replace(default, remember=False),
         "searches: 0": replace(default, significance=alone),
         "pool: validation": replace(default, pool="validation"),
         "mothers: 1": replace(default, mothers=1),

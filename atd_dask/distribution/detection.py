@@ -29,6 +29,7 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.reference import WithoutRows, draw_held_out, refit, take_documents
 from atd_dask.kernels.training import Convergence, CostTerms
+from atd_dask.kernels.wording import add_topic
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -56,6 +57,7 @@ class DetectionRules:
     replicates: int
     level: float
     searches: int  # in held-out training documents, whose gains a cluster must surpass
+    remember: bool  # the topics of clusters that were found count as known from then on
     max_clusters: int | None = None
     max_size: int | None = None
     every_word: bool = False  # LDA in place of the parsimonious model
@@ -151,18 +153,19 @@ def detect(
     `corpora` has those that the null model comes from: train, and validation, from which mothers
     are drawn unless they are drawn from train.
     """
-    fitter = rules.fitter(table)
     runner = Runner(client)
     keeper = keeper or KeepNothing()
-    block, fit = fit_corpus(runner, test, fitter)
-    home, home_fit = fit_corpus(runner, corpora[rules.home], fitter)
-    batch = fitter.batch(block, fit)
-    chance = ChanceSearch(table, corpora, rules, len(batch), seed)
-    member_pool = rules.make_pool(fitter, home, home_fit)
-    available = np.ones(len(batch), dtype=np.bool_)
+    chance = ChanceSearch(table, corpora, rules, test.n_docs, seed)
+    available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
     while rules.max_clusters is None or len(found) < rules.max_clusters:
         index = len(found) + 1
+        if index == 1 or rules.remember:
+            fitter = rules.fitter(table)
+            block, fit = fit_corpus(runner, test, fitter)
+            home, home_fit = fit_corpus(runner, corpora[rules.home], fitter)
+            batch = fitter.batch(block, fit)
+            member_pool = rules.make_pool(fitter, home, home_fit)
         search = ClusterSearch(fitter, batch, available, rules, member_pool, (seed, index))
         growth = search.propose(runner, keeper, index, tell)
         if growth is None:
@@ -181,6 +184,8 @@ def detect(
         if not cluster.significant:
             break
         available = outside
+        if rules.remember:
+            table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)
     return found
 
 

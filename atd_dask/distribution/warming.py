@@ -51,6 +51,7 @@ def compile_detection() -> int:
         replicates=5,
         level=0.5,
         searches=0,
+        remember=True,
         max_clusters=1,
     )
     return len(detect(table, corpus, {"validation": corpus}, rules, seed=1))

@@ -177,6 +177,13 @@ class DetectionConfig:
             " belongs to it at the level of membership"
         ),
     ] = True
+    remember: Annotated[
+        bool,
+        Rule(
+            "whether the topics of clusters that were found count as known from then on, so that"
+            " what is left of a cluster is not found as another"
+        ),
+    ] = True
     pool: Annotated[
         str,
         Rule(
@@ -324,6 +331,7 @@ PAPER = {
     "significance.level": "0.01",
     "significance.searches": "0",
     "settle": "false",
+    "remember": "false",
 }
 
 

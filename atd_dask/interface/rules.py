@@ -22,6 +22,7 @@ def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
         replicates=config.significance.replicates,
         level=config.significance.level,
         searches=config.significance.searches,
+        remember=config.remember,
         max_clusters=config.max_clusters,
         max_size=config.max_size,
         **others,

@@ -342,6 +342,24 @@ def estimate_words(
     return complete_table(expected.n_topics, shared.probabilities, *columns)
 
 
+def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
+    """A table with one more topic, which has its own probabilities where `specific` is true."""
+    new = np.flatnonzero(specific & (table.shared > 0))
+    old = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
+    words = np.concatenate((old, new))
+    topics = np.concatenate((table.topics, np.full(len(new), table.n_topics, np.int32)))
+    # The new topic has the largest number, so within a word it stands last.
+    order = np.argsort(words, kind="stable")
+    sizes = np.bincount(words, minlength=table.n_words)
+    return complete_table(
+        table.n_topics + 1,
+        table.shared,
+        np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))),
+        topics[order],
+        np.concatenate((table.probabilities, probabilities[new]))[order],
+    )
+
+
 def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
     """A table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
     topics, words = np.nonzero(specific & (shared > 0))

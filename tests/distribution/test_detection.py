@@ -57,6 +57,7 @@ def rules(**changes):
         "level": 0.01,
         "settling": SettleRule(),
         "searches": 3,
+        "remember": True,
     }
     return DetectionRules(**(given | changes))
 

@@ -48,6 +48,7 @@ detection:
   rules: default
   seeds: 30
   settle: true
+  remember: true
   stop: membership
   pool: validation+batch
   mothers: 10

@@ -90,3 +90,19 @@ def test_sweeps_end_where_no_single_switch_lowers_the_expected_bic(case):
             if other[j].sum() >= wording.LEAST_WORDS and x[j, other[j] & after[j]].sum() > 0:
                 value = naive.expected_bic(x, other, shared.probabilities, tokens)
                 assert reached <= value + 1e-7
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_topic_that_is_added_stands_after_the_others(seed):
+    rng = np.random.default_rng(seed)
+    n_topics, n_words = rng.integers(1, 4), rng.integers(3, 9)
+    shared = rng.dirichlet(np.ones(n_words))
+    specific = rng.random((n_topics + 1, n_words)) < 0.5
+    probabilities = rng.dirichlet(np.ones(n_words), n_topics + 1) + 1e-6
+    whole = wording.make_table(shared, specific, probabilities)
+    table = wording.make_table(shared, specific[:-1], probabilities[:-1])
+    grown = wording.add_topic(table, specific[-1], probabilities[-1])
+    assert grown.n_topics == whole.n_topics
+    for mine, other in zip(grown[1:], whole[1:], strict=True):
+        np.testing.assert_array_equal(mine, other)
+        assert mine.dtype == other.dtype
