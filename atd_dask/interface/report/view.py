@@ -82,6 +82,7 @@ class ClusterView:
     size: int
     documents_text: str
     p_value: str
+    search_p_value: str
     about: tuple[str, ...]
     p_sentence: str
     reason: str
@@ -193,6 +194,9 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
         size=cluster["size"],
         documents_text=count(cluster["size"], "document"),
         p_value=show_p_value(cluster["p_value"]),
+        search_p_value="–"
+        if cluster["search_p_value"] is None
+        else show_p_value(cluster["search_p_value"]),
         about=tuple(shorten(word, SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]),
         p_sentence=say_p_value(cluster),
         reason="" if cluster["significant"] else say_reason(cluster, level),
