@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from atd_dask.interface.progress import Progress
 
+# A larger share of words that training lacks is told.
+MOST_UNSEEN = 0.1
 PARTS = ("train", "validation", "test")
 
 
@@ -204,14 +206,23 @@ def _store(
         "text": dataclasses.asdict(config.corpus.text),
         "skipped": documents.skipped,
     }
+    n_unseen = 0
     with (
         CorpusWriter(path, vocabulary, encoding.unseen_words, attributes) as writer,
         progress.task(f"store {part}", documents.n_docs, "documents") as task,
     ):
         for batch in documents.batches():
-            writer.append(*encoding.encode(batch))
+            known, unseen = encoding.encode(batch)
+            writer.append(known, unseen)
+            n_unseen += int(unseen.counts.sum())
             task.advance(len(batch))
     store = CorpusStore.open(path)
+    n_tokens = store.n_tokens + n_unseen
+    if n_unseen > MOST_UNSEEN * n_tokens:
+        progress.warn(
+            f"{n_unseen:,} of {n_tokens:,} words in {part} do not occur in the training documents:"
+            " the model knows nothing of them, so a cluster that is about them may be missed"
+        )
     return {
         "path": path,
         "digest": store.digest,

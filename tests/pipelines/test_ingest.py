@@ -213,3 +213,24 @@ def test_lda_c_comes_back_as_it_was(tmp_path, client):
         assert [" ".join(some) for some in store.labels()] == [" ".join(x.split()) for x in labels]
         words = (folder / "vocabulary.txt").read_text().split()
         assert list(store.vocabulary) == words
+
+
+def test_many_words_that_training_lacks_are_told(tmp_path, client, capsys):
+    lines = {
+        "train": ["bank rate share", "share market bank"],
+        "test": ["bank share", "goal match striker"],
+    }
+    for part, texts in lines.items():
+        rows = [json.dumps({"id": str(n), "text": text}) for n, text in enumerate(texts)]
+        (tmp_path / f"{part}.jsonl").write_text("\n".join(rows) + "\n")
+    (tmp_path / "conf.yaml").write_text(
+        "corpus:\n"
+        "  train: {format: jsonl, path: train.jsonl}\n"
+        "  test: {format: jsonl, path: test.jsonl}\n"
+        "  validation: {format: jsonl, path: train.jsonl}\n"
+    )
+    config = load(tmp_path / "conf.yaml", [f"output={tmp_path / 'out'}"])
+    ingest(config, client, make_progress())
+    told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(told) == 1
+    assert "3 of 5 words in test do not occur in the training documents" in told[0]
