@@ -48,7 +48,7 @@ def test_the_variants_differ():
 def test_the_command(tmp_path, monkeypatch):
     few = {name: list_variants()[name] for name in ("default", "rules: paper")}
     monkeypatch.setattr(bench_detection, "list_variants", lambda: few)
-    monkeypatch.setattr(bench_detection, "REPLICATES", 25)
+    monkeypatch.setattr(bench_detection, "TIMED_REPLICATES", 25)
     monkeypatch.setitem(corpora.TOPICS, "reuters", TopicsConfig(max=3, min=2))
     monkeypatch.setitem(corpora.ANOMALOUS, "reuters", ("x",))
     write_corpus(tmp_path)
