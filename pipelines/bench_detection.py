@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,11 @@ def list_variants() -> dict[str, DetectionConfig]:
 
 
 def bench_detection(
-    names: Sequence[str], corpora: str | None, n_seeds: int, progress: Progress
+    names: Sequence[str],
+    corpora: str | None,
+    n_seeds: int,
+    variants: Mapping[str, DetectionConfig],
+    progress: Progress,
 ) -> Iterator[list[Row]]:
     """A table for each corpus, as soon as it is measured."""
     with (
@@ -104,7 +108,6 @@ def bench_detection(
         for name in names:
             split = _read_split(name, corpora, f"{folder}/{name}", client, progress)
             models = _train(split, n_seeds, client)
-            variants = list_variants()
             with progress.task(f"detect {name}", len(variants) * n_seeds, "runs") as task:
                 rows = []
                 for variant, config in variants.items():

@@ -440,17 +440,26 @@ def bench_train(
 @click.option(
     "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
 )
+@click.option("--default-only", is_flag=True, help="Leave out the other rules, and the speed.")
 @_logging_options
 def bench_detect(
-    corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
+    corpora: tuple[str, ...],
+    folder: str | None,
+    seeds: int,
+    default_only: bool,
+    progress: Progress,
 ) -> None:
     """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
     the anomalous ones. The speed is that on the first of them."""
     measurements = import_module("atd_dask.pipelines.bench_detection")
     names = corpora or ("reuters", "synthetic", "newsgroups")
-    _print_rows(measurements.bench_speed(names[0], folder, progress))
-    click.echo()
-    for rows in measurements.bench_detection(names, folder, seeds, progress):
+    variants = measurements.list_variants()
+    if default_only:
+        variants = {"default": variants["default"]}
+    else:
+        _print_rows(measurements.bench_speed(names[0], folder, progress))
+        click.echo()
+    for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
         _print_rows(rows)
         click.echo()
 
