@@ -9,10 +9,11 @@ import logging
 import os
 import signal
 from collections.abc import Coroutine, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from atd_dask.errors import SchedulerError
@@ -160,12 +161,21 @@ def _check_scheduler(address: str, security: Any) -> None:
 
 
 def _wait_for(question: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(question)
-    with ThreadPoolExecutor(1) as pool:  # a notebook has a loop of its own in this thread
-        return pool.submit(asyncio.run, question).result()
+    """The answer, from a thread of its own: a notebook has a loop in this one, and a request to
+    stop must not wait for a scheduler that is silent."""
+    answers: SimpleQueue[dict[str, Any] | BaseException] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(asyncio.run(question))
+        except BaseException as error:
+            answers.put(error)
+
+    Thread(target=ask, name="atd-dask-scheduler-check", daemon=True).start()
+    answer = answers.get()
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def _explain(error: BaseException) -> str:
