@@ -52,7 +52,7 @@ def run(
         for stage in stages:
             name, do = STAGES[stage]
             with record.stage(stage, fresh), ExitStack() as span:
-                prepare = partial(_prepare, config, stage, span)
+                prepare = partial(_prepare, config, stage, "detect" in stages, span)
                 with when_open(client, prepare):
                     made[name] = do(config, cast("Client", client), progress, fresh)
         if "result" in made and not (record.all_reused and has_report(config.output)):
@@ -64,10 +64,10 @@ def run(
     return made
 
 
-def _prepare(config: RunConfig, stage: str, span: ExitStack, client: Client) -> None:
+def _prepare(config: RunConfig, stage: str, detects: bool, span: ExitStack, client: Client) -> None:
     """Makes a cluster ready for a stage, once it is known that the stage needs it."""
     span.enter_context(name_tasks(config.name, stage))
-    if stage != "detect":
+    if detects and stage != "detect":
         compile_early(client)
     if stage != "ingest":
         check_memory(describe_cluster(client), *estimate_memory(config))

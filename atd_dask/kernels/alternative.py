@@ -50,7 +50,7 @@ class NullContext(NamedTuple):
 
 
 @inner_kernel
-def estimate_topic(context, words, x, on, extra):
+def estimate_topic(context, x, on, extra):
     """The word probabilities of the new topic for given switches and expected counts."""
     shared = context.table.shared
     all_mass = 0.0
@@ -169,7 +169,7 @@ def train_topic(context, indptr, terms, counts):
                 1.0,
                 SWEEPS,
             )
-        estimate_topic(context, words, x, on, extra)
+        estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for e in range(len(words)):
             x[words[e]] = 0.0
