@@ -31,11 +31,14 @@ from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
 from atd_dask.distribution.training import Training, train_restarts
 from atd_dask.errors import InputError, UserError
 from atd_dask.interface.config import RunConfig, TopicsConfig
+from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.model import Floats, WordTable
+from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.kernels.wording import make_table
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.topic_model import ParsimoniousTopicModel
+from atd_dask.topic_model import ParsimoniousTopicModel, as_corpus
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 PACKAGES = ("gensim", "sklearn", "tomotopy")
 GENSIM_PASSES = 10
 TOMOTOPY_ITERATIONS = 1000
+SMOOTHING = 1000.0  # tokens; between 300 and 3000 it makes little difference
 RESTARTS = 4  # on one worker, and on two
 
 # The least probability that a word counts with, so that its logarithm is finite. It is far below
@@ -206,6 +210,30 @@ def learn_ptm(
     return model, Learned(model.components_, proportions, n_parameters, seconds)
 
 
+def learn_smoothed(material: Material, n_topics: int, seed: int) -> Learned:
+    """The same topics with a probability of their own for every word: its expected count, and
+    `SMOOTHING` tokens of the shared model. What this gains is what parsimony costs."""
+    model = ParsimoniousTopicModel(n_topics, random_state=seed)
+    train, _ = as_corpus(material.train, None)
+    block = train.rows(0, train.n_docs)
+
+    def learn() -> Floats:
+        table = model.fit(material.train).model_.table
+        expected = collect_block(block, table, fit_block(block, table).proportions)
+        words = SMOOTHING * np.tile(table.shared, (table.n_topics, 1))
+        topics = np.repeat(np.arange(table.n_topics), np.diff(expected.indptr))
+        words[topics, expected.words] += expected.mass
+        smoothed: Floats = words / words.sum(axis=1, keepdims=True)
+        return smoothed
+
+    words, seconds = _clock(learn)
+    table = make_table(model.model_.table.shared, np.ones(words.shape, np.bool_), words)
+    observed, _ = as_corpus(material.halves.observed, None)
+    fit = fit_block(observed.rows(0, observed.n_docs), table)
+    n_parameters = count_lda_parameters(*words.shape)
+    return Learned(words, fit.proportions.dense(len(words)), n_parameters, seconds)
+
+
 def learn_sklearn(method: str, material: Material, n_topics: int, seed: int) -> Learned:
     """scikit-learn's LDA; the method is `batch` or `online`."""
     from sklearn.decomposition import LatentDirichletAllocation
@@ -284,6 +312,7 @@ def _learned(words: Floats, proportions: Floats, seconds: float) -> Learned:
 
 METHODS: dict[str, Callable[[Material, int, int], Learned]] = {
     "PTM, this number of topics": lambda *given: learn_ptm(*given)[1],
+    "PTM, every word smoothed": learn_smoothed,
     "scikit-learn LDA, batch": partial(learn_sklearn, "batch"),
     "scikit-learn LDA, online": partial(learn_sklearn, "online"),
     "gensim LDA": learn_gensim,

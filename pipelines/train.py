@@ -74,7 +74,7 @@ def train(
             training, config.null_model.restarts, client, SearchKeeper(checkpoints), tell
         )
         # Reports of the last orders may still be on their way, and kept ones are not reported.
-        task.reach(sum(len(search.records) for search in searches))
+        task.reach(sum(len({record.n_topics for record in s.records}) for s in searches))
     best = choose_best(searches)
     model = NullModel(
         best,

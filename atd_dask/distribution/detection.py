@@ -382,7 +382,7 @@ def search_held_out(chance: ChanceSearch, index: int) -> float:
     held = draw_held_out(train.n_docs, chance.n_batch, chance.seed, index)
     rest = WithoutRows(train, held)
     terms = CostTerms(rules.authors, rules.every_word)
-    fitter = rules.fitter(refit(chance.table, rest, Convergence(), terms))
+    fitter = rules.fitter(refit(chance.table, rest, Convergence(again=False), terms))
     block = take_documents(train, held)
     if rules.home == "train":
         home = Block.concatenate(list(rest))

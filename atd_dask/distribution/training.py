@@ -150,7 +150,8 @@ def _search(
             keep_state(state)
         if len(state.records) > n_orders:
             n_orders = len(state.records)
-            tell(restart, state.records[-1])
+            if not state.again:
+                tell(restart, state.records[-1])
 
     return search_orders(
         passes, shared, state, training.orders, training.convergence, training.terms, keep

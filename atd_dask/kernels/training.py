@@ -45,10 +45,15 @@ class OrderRange:
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """When the iterations of an order end: at a fall of the BIC under `tolerance` of itself."""
+    """When the iterations of an order end: at a fall of the BIC under `tolerance` of itself.
+
+    After the last order, `again` starts the best one anew from its own topics, with one topic for
+    each document, as long as that lowers the BIC by as much.
+    """
 
     tolerance: float = 1e-4
     max_iterations: int = 100
+    again: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """Where a search is. The best order so far is the first of `records` of least BIC."""
+    """Where a search is. The best order so far is the first of `records` of least BIC; where it is
+    started again, it has a record for each time."""
 
     table: WordTable
     iteration: int  # of the present order; below 0, the rounds with one topic that are left
@@ -86,6 +92,7 @@ class SearchState:
     bic: float = math.inf  # of the pass that left them there
     records: tuple[OrderRecord, ...] = ()
     best: WordTable | None = None
+    again: bool = False  # all orders were tried, and the best is started again
     finished: bool = False
 
 
@@ -153,13 +160,16 @@ def search_orders(
 def _assign(
     passes: Passes, shared: SharedModel, state: SearchState, terms: CostTerms
 ) -> SearchState:
-    """Every document to its best topic; topics that are no document's best one are dropped."""
+    """Every document to its best topic; topics that are no document's best one are dropped, unless
+    an order is started again: that ends there."""
     table = state.table
     while True:
         result = passes.assign(table)
         unused = result.expected.tokens == 0
         if not np.any(unused):
             break
+        if state.again:
+            return replace(state, finished=True)
         table = drop_topics(table, unused)
     if state.iteration < -1:
         first = state.iteration == -FIRST_ROUNDS
@@ -197,26 +207,26 @@ def _iterate(
         words_per_topic=len(table.topics) / table.n_topics,
     )
     best = state.best
-    if all(bic < other.bic for other in state.records):
+    least = min((other.bic for other in state.records), default=math.inf)
+    if bic < least:
         switches = WordSwitches.of(table)
         best = estimate_words(result.expected, shared, switches, LEAST_MASS_OF_NEW)
-    return _leave_order(
-        replace(
-            state,
-            records=(*state.records, record),
-            best=best,
-            start=None,
-            bic=math.inf,
-        ),
-        result,
-        orders,
-    )
+    ended = replace(state, records=(*state.records, record), best=best, start=None, bic=math.inf)
+    if state.again:
+        pays = least - bic > convergence.tolerance * abs(bic)
+        return _start_again(ended) if pays else replace(ended, finished=True)
+    if table.n_topics - orders.step >= orders.min:
+        return _leave_order(ended, result, orders)
+    return _start_again(ended) if convergence.again else replace(ended, finished=True)
+
+
+def _start_again(state: SearchState) -> SearchState:
+    assert state.best is not None
+    return replace(state, table=state.best, iteration=-ROUNDS, again=True)
 
 
 def _leave_order(state: SearchState, result: Pass, orders: OrderRange) -> SearchState:
-    """Drops the topics of least proportion, or ends the search."""
-    if state.table.n_topics - orders.step < orders.min:
-        return replace(state, finished=True)
+    """Drops the topics of least proportion."""
     gone = np.zeros(state.table.n_topics, dtype=np.bool_)
     gone[np.argsort(result.expected.proportion, kind="stable")[: orders.step]] = True
     return replace(state, table=drop_topics(state.table, gone), iteration=-ROUNDS)

@@ -34,6 +34,7 @@ def save_search(checkpoints: Checkpoints, name: str, state: SearchState) -> None
         "iteration": state.iteration,
         "bic": None if math.isinf(state.bic) else state.bic,
         "records": [asdict(record) for record in state.records],
+        "again": state.again,
         "finished": state.finished,
     }
     checkpoints.save(name, facts, arrays)
@@ -63,6 +64,7 @@ def load_search(checkpoints: Checkpoints, name: str, shared: Floats) -> SearchSt
         bic=math.inf if facts["bic"] is None else facts["bic"],
         records=tuple(OrderRecord(**record) for record in facts["records"]),
         best=table("best") if "best" in facts["topics"] else None,
+        again=facts["again"],
         finished=facts["finished"],
     )
 

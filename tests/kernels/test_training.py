@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -54,7 +55,10 @@ seeds = st.integers(0, 2**32 - 1)
 def test_bic_never_rises_on_the_corpora_of_the_paper(name, orders):
     block, n_words = read_block(name)
     iterations, end = watch_search(block, n_words, orders)
-    assert len(end.records) == len({record.n_topics for record in end.records}) > 1
+    found = [record.n_topics for record in end.records]
+    tried = sorted(set(found), reverse=True)
+    assert len(tried) > 1
+    assert found[: len(tried)] == tried
     assert len(iterations) == sum(record.iterations for record in end.records)
     assert check_fall(block, iterations) < 1e-12
 
@@ -65,6 +69,21 @@ def test_the_number_of_topics_of_the_synthetic_corpus_is_found():
     ends = [watch_search(block, n_words, OrderRange(15, 9), seed=seed)[1] for seed in range(3)]
     records = [record for end in ends for record in end.records]
     assert min(records, key=lambda record: record.bic).n_topics == 10
+
+
+def test_the_best_order_is_started_again_as_long_as_that_pays():
+    block, n_words = read_block("reuters")
+    orders = OrderRange(35, 20, 5)
+    once = watch_search(block, n_words, orders, Convergence(again=False))[1]
+    end = watch_search(block, n_words, orders)[1]
+    again = end.records[len(once.records) :]
+    assert end.records[: len(once.records)] == once.records
+    best = min(once.records, key=lambda record: record.bic)
+    assert {record.n_topics for record in again} == {best.n_topics}
+    bics = [best.bic, *(record.bic for record in again)]
+    falls = [before - after > 1e-4 * after for before, after in pairwise(bics)]
+    assert falls == [True] * (len(again) - 1) + [False]
+    assert len(again) > 1
 
 
 @given(seeds)
@@ -320,7 +339,7 @@ def test_a_topic_keeps_its_anchor_across_blocks_even_at_no_proportion():
 def test_a_topic_that_is_no_documents_best_is_dropped():
     counts = np.tile([5, 3, 2, 0], (8, 1))
     block = make_block(counts)
-    iterations, end = watch_search(block, 4, OrderRange(6, 2))
+    iterations, end = watch_search(block, 4, OrderRange(6, 2), Convergence(again=False))
     assert [record.n_topics for record in end.records] == [1]
     assert all(step.result.expected.tokens.tolist() == [80] for step in iterations)
 

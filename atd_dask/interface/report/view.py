@@ -276,14 +276,13 @@ def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str
 
 
 def _draw_orders(model: Mapping[str, Any]) -> Markup | None:
-    search = model["order_search"]
-    if len(search) < 2:
+    least: dict[int, float] = {}
+    for record in model["order_search"]:
+        n_topics = record["n_topics"]
+        least[n_topics] = min(record["bic"], least.get(n_topics, math.inf))
+    if len(least) < 2:
         return None
-    return charts.draw_orders(
-        [record["n_topics"] for record in search],
-        [record["bic"] for record in search],
-        model["n_topics"],
-    )
+    return charts.draw_orders(list(least), list(least.values()), model["n_topics"])
 
 
 def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
