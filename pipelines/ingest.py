@@ -16,7 +16,9 @@ from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.files import join
+from atd_dask.storage.places import Place
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts
 from atd_dask.text.options import Source
@@ -26,7 +28,7 @@ from atd_dask.text.readers.files import digest_files
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.interface.progress import Progress, Task
 
 # A larger share of words that training lacks is told.
 MOST_UNSEEN = 0.1
@@ -38,6 +40,11 @@ def corpus_path(config: RunConfig, part: str) -> str:
     return join(config.output, "corpus", f"{part}.zarr")
 
 
+def texts_path(output: str) -> str:
+    """Where the texts of the batch are, if they are kept."""
+    return join(output, "corpus", "test-texts.zarr")
+
+
 def ingest(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
 ) -> dict[str, Any]:
@@ -47,7 +54,7 @@ def ingest(
     """
     with progress.task("look at the documents", unit="bytes") as task:
         key = stage_key(
-            FORMAT, config.seed, as_dict(config.corpus), _digest_inputs(config, task.advance)
+            FORMAT, config.seed, as_dict(config.corpus), _digest_inputs(config, progress, task)
         )
     done = None if fresh else finished_stage(config.output, "ingest", key)
     if done is not None and all(_is_there(part) for part in done.values()):
@@ -58,7 +65,7 @@ def ingest(
     return summary
 
 
-def _digest_inputs(config: RunConfig, advance: Callable[[int], None]) -> list[str]:
+def _digest_inputs(config: RunConfig, progress: Progress, task: Task) -> list[str]:
     """The content of every file that the corpus is made from."""
     sources = [getattr(config.corpus, part) for part in PARTS]
     paths = [
@@ -68,13 +75,18 @@ def _digest_inputs(config: RunConfig, advance: Callable[[int], None]) -> list[st
         for path in (source.path, source.labels, source.vocabulary)
     ]
     if config.corpus.dataset in datasets.NAMES:
-        paths.append(datasets.locate(config.corpus.dataset, config.corpus.path).path)
-    return [digest_files(path, advance) for path in paths if path is not None]
+        located = datasets.locate(config.corpus.dataset, config.corpus.path, progress.say)
+        paths.append(located.path)
+    return [digest_files(path, task.advance) for path in paths if path is not None]
 
 
 def _is_there(part: dict[str, Any]) -> bool:
     try:
-        return bool(CorpusStore.open(part["path"]).digest == part["digest"])
+        texts = part.get("texts")
+        return bool(
+            CorpusStore.open(part["path"]).digest == part["digest"]
+            and (texts is None or TextStore.open(texts["path"]).digest == texts["digest"])
+        )
     except AtdError:
         return False
 
@@ -100,7 +112,11 @@ def _ingest(config: RunConfig, client: Client, progress: Progress) -> dict[str, 
             scratch.enter_context(closing(part))
         if vocabulary is None:
             vocabulary = _choose_vocabulary(config, parts["train"])
-        return {part: _store(config, part, parts[part], vocabulary, progress) for part in PARTS}
+        summary = {part: _store(config, part, parts[part], vocabulary, progress) for part in PARTS}
+        summary["test"]["texts"] = _store_texts(
+            config, parts["test"], summary["test"]["digest"], progress
+        )
+        return summary
 
 
 Gather = Callable[[str, Iterator[WordCounts]], Gathering]
@@ -111,7 +127,8 @@ def _gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[s
     name = config.corpus.dataset
     assert name is not None
     source = datasets.locate(name, config.corpus.path)
-    pieces = count_shards(client, readers.shards(source, config.corpus.text), config.corpus.text)
+    shards = readers.shards(source, config.corpus.text)
+    pieces = count_shards(client, shards, config.corpus.text, config.corpus.keep_text)
     documents = gather(name, pieces)
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
@@ -141,7 +158,8 @@ def _gather_parts(
         source: Source | None = getattr(config.corpus, part)
         if source is not None:
             shards = readers.shards(source, config.corpus.text)
-            parts[part] = gather(part, count_shards(client, shards, config.corpus.text))
+            keep_text = config.corpus.keep_text and part == "test"
+            parts[part] = gather(part, count_shards(client, shards, config.corpus.text, keep_text))
     if "validation" not in parts:
         n_docs = parts["train"].n_docs
         aside = np.zeros(n_docs, dtype=np.bool_)
@@ -235,3 +253,22 @@ def _store(
             for reason, number in documents.skipped.items()
         },
     }
+
+
+def _store_texts(
+    config: RunConfig, documents: Gathering, corpus: str, progress: Progress
+) -> dict[str, Any] | None:
+    """Stores the texts of the batch, if there are any and they are to be kept; else removes those
+    of an earlier run."""
+    path = texts_path(config.output)
+    if not documents.has_texts:
+        Place.of(path).remove()
+        return None
+    with (
+        TextWriter(path, corpus) as writer,
+        progress.task("store texts", documents.n_docs, "documents") as task,
+    ):
+        for batch in documents.batches():
+            writer.append(batch.texts or ())
+            task.advance(len(batch))
+    return {"path": path, "digest": TextStore.open(path).digest}

@@ -117,7 +117,7 @@ def test_words_are_counted_across_blocks(tmp_path: Path) -> None:
     [
         ("https://example.org/a?b=<c>&d", "https://example.org/a?b=<c>&d"),
         ("HTTP://example.org", "HTTP://example.org"),
-        ("file:///tmp/a.txt", "file:///tmp/a.txt"),
+        ("file:///tmp/a.txt", None),
         ("file://host/share", None),
         ("http:", None),
         ("https:///path", None),
@@ -138,20 +138,27 @@ def test_words_are_counted_across_blocks(tmp_path: Path) -> None:
     ],
 )
 def test_links(id: str, link: str | None, tmp_path: Path) -> None:
-    assert find_original(id, None) == link
-    assert find_original(id, tmp_path) == link
+    assert find_original(id, None, str(tmp_path)) == link
+    assert find_original(id, tmp_path, str(tmp_path)) == link
 
 
 def test_links_to_files(tmp_path: Path) -> None:
     path = tmp_path / "sub" / 'a "b" <c>.txt'
     path.parent.mkdir()
     path.write_text("")
-    link = path.as_uri()
-    assert "<" not in link
-    assert find_original(str(path), None) == link
-    assert find_original('sub/a "b" <c>.txt', tmp_path) == link
-    assert find_original("sub", tmp_path) is None
-    assert find_original("sub/none.txt", tmp_path) is None
+    run = str(tmp_path / "runs" / "mine")
+    link = "../../sub/a%20%22b%22%20%3Cc%3E.txt"
+    assert find_original(str(path), None, run) == link
+    assert find_original('sub/a "b" <c>.txt', tmp_path, run) == link
+    assert find_original(str(path), None, "memory://runs/mine") == path.as_uri()
+    assert find_original("sub", tmp_path, run) is None
+    assert find_original("sub/none.txt", tmp_path, run) is None
+
+
+def test_the_name_of_a_file_is_no_scheme(tmp_path: Path) -> None:
+    (tmp_path / "javascript:alert(1)").write_text("")
+    link = find_original("javascript:alert(1)", tmp_path, str(tmp_path))
+    assert link == "javascript%3Aalert%281%29"
 
 
 def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
@@ -181,4 +188,4 @@ def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
     }
     (run / "run.json").write_text(json.dumps(record))
     page = Path(write_report(str(run))).read_text()
-    assert f'<a href="{(folder / "a.txt").as_uri()}"' in page
+    assert '<a href="../texts/a.txt"' in page

@@ -21,6 +21,7 @@ from atd_dask.interface.report.numbers import (
     show_probability,
     show_ratio,
 )
+from atd_dask.interface.report.passages import Passage, mark_words
 from atd_dask.interface.report.sentences import (
     Phrase,
     say_growth,
@@ -71,6 +72,7 @@ class DocumentRow:
     labels: tuple[str, ...]
     words: tuple[tuple[str, int], ...]  # its words that the new topic makes more likely
     more_words: int
+    passage: Passage | None  # its text, where that is kept
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class ClusterView:
     absent: WordList
     documents: tuple[DocumentRow, ...]
     has_labels: bool
+    has_texts: bool
     metrics: tuple[str, ...] | None  # of METRICS, after the label
     label: str
 
@@ -184,6 +187,7 @@ def is_raised(word: Mapping[str, Any]) -> bool:
 def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | None) -> ClusterView:
     words = cluster["salient_words"]
     raised = [word["word"] for word in words if is_raised(word)]
+    kinds = {word["word"]: "more" if is_raised(word) else "less" for word in words}
     steps = cluster["growth"]
     documents = cluster["documents"]
     gains = cluster["chance_gains"]
@@ -214,10 +218,11 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
         occurring=_view_words([word for word in words if word["occurring"]]),
         absent=_view_words([word for word in words if not word["occurring"]]),
         documents=tuple(
-            _view_document(place, document, sources, raised)
+            _view_document(place, document, sources, raised, kinds)
             for place, document in enumerate(documents[:MOST_DOCUMENTS], 1)
         ),
         has_labels=any(document["labels"] for document in documents),
+        has_texts=any(document["row"] in sources.texts for document in documents),
         metrics=tuple(f"{found[name]:.2f}" for name in METRICS) if found else None,
         label=clean(found["label"]) if found else "",
     )
@@ -247,7 +252,11 @@ def _view_word(word: Mapping[str, Any], decades: charts.Decades) -> Word:
 
 
 def _view_document(
-    place: int, document: Mapping[str, Any], sources: Sources, raised: Sequence[str]
+    place: int,
+    document: Mapping[str, Any],
+    sources: Sources,
+    raised: Sequence[str],
+    kinds: Mapping[str, str],
 ) -> DocumentRow:
     counts = sources.counts.get(document["row"], {})
     # The most frequent first; among equals, the order of the cluster's words.
@@ -262,7 +271,15 @@ def _view_document(
         tuple(map(clean, document["labels"])),
         tuple((clean(word), counts[word]) for word in words[:DOCUMENT_WORDS]),
         max(len(words) - DOCUMENT_WORDS, 0),
+        _view_text(sources, document["row"], kinds),
     )
+
+
+def _view_text(sources: Sources, row: int, kinds: Mapping[str, str]) -> Passage | None:
+    text = sources.texts.get(row)
+    if text is None or sources.tokeniser is None:
+        return None
+    return mark_words(text, sources.tokeniser.locate(text), kinds)
 
 
 def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
