@@ -38,6 +38,7 @@ def write_report(output: str) -> str:
     listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
     documents = [document for some in listed for document in some]
     with_text = [document["row"] for some in listed for document in some[:MOST_TEXTS]]
+    texts = read_texts(output, test, with_text)
     folder = _find_folder(run)
     links = {d["row"]: find_original(d["id"], folder, output) for d in documents}
     sources = Sources(
@@ -51,8 +52,8 @@ def write_report(output: str) -> str:
             "corpus/test.zarr": test.digest,
             "null_model.zarr": read_digest(model_url),
         },
-        texts=read_texts(output, test, with_text),
-        tokeniser=find_tokeniser(test),
+        texts=texts,
+        tokeniser=find_tokeniser(test) if texts else None,  # slow to load
         links={row: link for row, link in links.items() if link is not None},
     )
     path = join(output, "report.html")

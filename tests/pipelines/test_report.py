@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from atd_dask.interface.command import atd
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model
+from atd_dask.storage.texts import TextWriter
+from atd_dask.text.options import TextOptions
 from tests.interface.test_report import make_cluster, make_sources
-from tests.storage.corpora import WORDS, write_corpus
+from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
 from tests.storage.test_models import make_model
 
 
@@ -48,6 +50,19 @@ def test_the_page_of_a_run(tmp_path: Path) -> None:
     assert "barrel</bdi> <bdi>oil" in page  # the words of the first topic of the null model
     assert CorpusStore.open(run / "corpus" / "test.zarr").digest in page
     assert Path(write_report(str(run))).read_text() == page
+
+
+def test_texts_are_shown_if_they_are_of_the_batch(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    options = asdict(TextOptions(stemmer="none"))
+    with CorpusWriter(run / "corpus" / "test.zarr", WORDS, UNSEEN, {"text": options}) as writer:
+        writer.append(random_counts(1, 20, 8), random_counts(2, 20, 2))
+    test = CorpusStore.open(run / "corpus" / "test.zarr")
+    for corpus, times in ((test.digest, 1), ("of another", 0)):
+        with TextWriter(run / "corpus" / "test-texts.zarr", corpus) as texts:
+            texts.append(f"Alpha & row number {row}".encode() for row in range(20))
+        page = Path(write_report(str(run))).read_text()
+        assert page.count('<mark class="more">Alpha</mark> &amp; row number 2<') == times
 
 
 def test_run_json_is_shown(tmp_path: Path) -> None:

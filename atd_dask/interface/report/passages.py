@@ -8,10 +8,12 @@ template.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from atd_dask.interface.wording import clean_lines
+from atd_dask.text.words import Tokeniser
 
 # So many characters are shown: at first, and when a reader asks for more.
 EXCERPT, WHOLE = 260, 4000
@@ -38,6 +40,18 @@ class Passage:
     excerpt: tuple[Piece, ...]
     whole: tuple[Piece, ...]
     note: str  # what of the text is not shown
+
+
+def find_forms(texts: Iterable[str], tokeniser: Tokeniser) -> dict[str, str]:
+    """For each word that was counted, such as a stem, its most frequent form in some texts."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for text in texts:
+        for start, end, word in tokeniser.locate(text):
+            counts[word][text[start:end].lower()] += 1
+    return {
+        word: min(forms, key=lambda form: (-forms[form], len(form), form))
+        for word, forms in counts.items()
+    }
 
 
 # Where a marked word begins and ends, and its kind.

@@ -21,7 +21,7 @@ from atd_dask.interface.report.numbers import (
     show_probability,
     show_ratio,
 )
-from atd_dask.interface.report.passages import Passage, mark_words
+from atd_dask.interface.report.passages import Passage, find_forms, mark_words
 from atd_dask.interface.report.sentences import (
     Phrase,
     say_growth,
@@ -133,7 +133,10 @@ def make_view(sources: Sources) -> View:
     result, run = sources.result, sources.run or {}
     settings = run.get("configuration") or sources.settings
     level = _look_up(settings, "detection", "significance", "level")
-    clusters = [_view_cluster(cluster, sources, level) for cluster in result["clusters"]]
+    forms = {}
+    if sources.tokeniser is not None:
+        forms = find_forms(sources.texts.values(), sources.tokeniser)
+    clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result["clusters"]]
     found = tuple(cluster for cluster in clusters if cluster.significant)
     candidates = tuple(cluster for cluster in clusters if not cluster.significant)
     n_documents = result["corpus"]["test"]["documents"]
@@ -184,7 +187,9 @@ def is_raised(word: Mapping[str, Any]) -> bool:
     return bool(word["occurring"] and word["probability"] > word["shared_probability"])
 
 
-def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | None) -> ClusterView:
+def _view_cluster(
+    cluster: Mapping[str, Any], sources: Sources, level: float | None, forms: Mapping[str, str]
+) -> ClusterView:
     words = cluster["salient_words"]
     raised = [word["word"] for word in words if is_raised(word)]
     kinds = {word["word"]: "more" if is_raised(word) else "less" for word in words}
@@ -201,7 +206,9 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
         search_p_value="–"
         if cluster["search_p_value"] is None
         else show_p_value(cluster["search_p_value"]),
-        about=tuple(shorten(word, SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]),
+        about=tuple(
+            shorten(forms.get(word, word), SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]
+        ),
         p_sentence=say_p_value(cluster),
         reason="" if cluster["significant"] else say_reason(cluster, level),
         histogram=charts.draw_histogram(cluster["bootstrap_scores"], cluster["score"])
@@ -215,8 +222,15 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
         )
         if steps
         else None,
-        occurring=_view_words([word for word in words if word["occurring"]]),
-        absent=_view_words([word for word in words if not word["occurring"]]),
+        occurring=_view_words([word for word in words if word["occurring"]], forms),
+        absent=_view_words(
+            # Their own probability is the same for all: the most usual ones tell most.
+            sorted(
+                (word for word in words if not word["occurring"]),
+                key=lambda word: -word["shared_probability"],
+            ),
+            forms,
+        ),
         documents=tuple(
             _view_document(place, document, sources, raised, kinds)
             for place, document in enumerate(documents[:MOST_DOCUMENTS], 1)
@@ -228,21 +242,23 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
     )
 
 
-def _view_words(words: Sequence[Mapping[str, Any]]) -> WordList:
+def _view_words(words: Sequence[Mapping[str, Any]], forms: Mapping[str, str]) -> WordList:
     shown = words[:MOST_WORDS]
     decades = charts.Decades.of(
         [word[key] for word in shown for key in ("probability", "shared_probability")]
     )
     return WordList(
-        tuple(_view_word(word, decades) for word in shown), len(words), decades.draw_scale()
+        tuple(_view_word(word, decades, forms) for word in shown),
+        len(words),
+        decades.draw_scale(),
     )
 
 
-def _view_word(word: Mapping[str, Any], decades: charts.Decades) -> Word:
+def _view_word(word: Mapping[str, Any], decades: charts.Decades, forms: Mapping[str, str]) -> Word:
     own, shared = word["probability"], word["shared_probability"]
     ratio = math.log(own / shared) if own > 0 and shared > 0 else 0.0
     return Word(
-        clean(word["word"]),
+        clean(forms.get(word["word"], word["word"])),
         show_probability(own),
         show_probability(shared),
         show_ratio(own, shared),
