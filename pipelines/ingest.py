@@ -23,7 +23,7 @@ from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts
 from atd_dask.text.options import Source
 from atd_dask.text.readers.counted import CountedCorpus
-from atd_dask.text.readers.files import digest_files
+from atd_dask.text.readers.files import Inputs, look_at_files
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -53,31 +53,45 @@ def ingest(
     Stores that were made from the same documents in the same way are left as they are.
     """
     with progress.task("look at the documents", unit="bytes") as task:
-        key = stage_key(
-            FORMAT, config.seed, as_dict(config.corpus), _digest_inputs(config, progress, task)
-        )
+        inputs = _look_at_inputs(config, progress, task)
+    digests = [given.sha256 for given in inputs.values()]
+    key = stage_key(FORMAT, config.seed, as_dict(config.corpus), digests)
     done = None if fresh else finished_stage(config.output, "ingest", key)
     if done is not None and all(_is_there(part) for part in done.values()):
         progress.say("the corpus stores are up to date")
         return done
-    summary = _ingest(config, client, progress)
+    summary = _ingest(config, client, progress, inputs)
     finish_stage(config.output, "ingest", key, summary)
     return summary
 
 
-def _digest_inputs(config: RunConfig, progress: Progress, task: Task) -> list[str]:
-    """The content of every file that the corpus is made from."""
-    sources = [getattr(config.corpus, part) for part in PARTS]
-    paths = [
-        path
-        for source in sources
-        if source is not None
-        for path in (source.path, source.labels, source.vocabulary)
-    ]
+def _look_at_inputs(
+    config: RunConfig, progress: Progress, task: Task
+) -> dict[tuple[str, str], Inputs]:
+    """Every input that the corpus is made from, by its part and the key that names it."""
+    paths = {
+        (part, key): getattr(source, key)
+        for part in PARTS
+        if (source := getattr(config.corpus, part)) is not None
+        for key in ("path", "labels", "vocabulary")
+    }
     if config.corpus.dataset in datasets.NAMES:
         located = datasets.locate(config.corpus.dataset, config.corpus.path, progress.say)
-        paths.append(located.path)
-    return [digest_files(path, task.advance) for path in paths if path is not None]
+        paths[config.corpus.dataset, "path"] = located.path
+    return {
+        place: look_at_files(path, task.advance)
+        for place, path in paths.items()
+        if path is not None
+    }
+
+
+def _expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
+    """About how many documents a source has, as far as that is seen without reading them."""
+    if source is None or inputs is None:
+        return None
+    if source.format == "text":
+        return inputs.n_files
+    return inputs.n_lines if source.format in ("jsonl", "csv", "tsv") else None
 
 
 def _is_there(part: dict[str, Any]) -> bool:
@@ -91,16 +105,20 @@ def _is_there(part: dict[str, Any]) -> bool:
         return False
 
 
-def _ingest(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any]:
+def _ingest(
+    config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
+) -> dict[str, Any]:
     lexicon = Lexicon()
     with ExitStack() as scratch:
 
         def gather(name: str, pieces: Iterator[WordCounts]) -> Gathering:
             gathering = scratch.enter_context(closing(Gathering(lexicon)))
-            with progress.task(f"read {name}", unit="documents") as task:
+            source = getattr(config.corpus, name, None)
+            total = _expect_documents(source, inputs.get((name, "path")))
+            with progress.task(f"read {name}", total, "documents") as task:
                 for piece in pieces:
                     gathering.add(piece)
-                    task.advance(len(piece.batch))
+                    task.advance(len(piece.batch) + len(piece.skipped))
             return gathering
 
         vocabulary: Sequence[str] | None = None
