@@ -47,7 +47,10 @@ def test_a_long_text_is_shown_by_its_richest_passage() -> None:
         assert "coffee exports, coffee" in shown
         assert size * 0.8 < len(shown) <= size + 4
         assert [piece.kind for piece in pieces if piece.kind] == ["more"] * 3
-    assert passage.note.startswith(f"{WHOLE:,} of {len(text):,} characters")
+        assert {"coffee", "exports,", "nothing", "here", "or", "there", "…"} == set(shown.split())
+    assert passage.note.endswith(
+        f" of {len(text):,} characters: the passage with most words of the topic."
+    )
 
 
 def test_a_long_text_without_any_of_the_words_is_shown_from_its_start() -> None:

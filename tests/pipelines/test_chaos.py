@@ -224,7 +224,7 @@ def test_a_job_that_is_killed_again_and_again(
             met = disturb(tmp_path, signal.SIGKILL, stage, after)
             after /= 2  # what is left of a stage that was cut off takes less time
         kills[met[0]] += 1
-    print(f"killed in: {dict(kills)}; undisturbed, in seconds: {seconds}")
+        print(f"killed so far in: {dict(kills)}", flush=True)
     finish(tmp_path)
     assert read_outputs(tmp_path) == expected
     assert kills.total() == N_KILLS

@@ -18,8 +18,9 @@ from atd_dask.text.words import Tokeniser
 # So many characters are shown: at first, and when a reader asks for more.
 EXCERPT, WHOLE = 260, 4000
 
-# A passage may begin so many characters later than it could, to begin with a word.
+# A passage may be so many characters shorter at either end, to begin and end with a word.
 _SLACK = 30
+_BLANK = re.compile(r"\s")
 _BLANKS = re.compile(r"[^\S\n]+")
 _EMPTY_LINES = re.compile(r"\s*\n\s*\n\s*")
 
@@ -94,10 +95,12 @@ def _choose_window(text: str, marks: Sequence[Mark], size: int) -> tuple[int, in
             most, first, last = ahead - behind + 1, places[behind][0], end
     # What is left of the size goes to both sides of the words.
     start = max(0, min(first - (size - (last - first)) // 2, len(text) - size))
-    if start:
-        blank = re.compile(r"\s").search(text, start, start + _SLACK)
-        start = blank.end() if blank and blank.end() <= max(first, start) else start
-    return start, min(start + size, len(text))
+    end = start + size
+    if start and (blank := _BLANK.search(text, start, min(start + _SLACK, max(first, start)))):
+        start = blank.end()
+    if end < len(text) and (blanks := list(_BLANK.finditer(text, max(last, end - _SLACK), end))):
+        end = blanks[-1].start()
+    return start, end
 
 
 def _cut(text: str, marks: Sequence[Mark], start: int, end: int) -> tuple[Piece, ...]:
