@@ -40,7 +40,7 @@ class TextStore:
         self.url = group.url
         self.digest = group.manifest.digest
         self.n_docs = group.manifest.counts["documents"]
-        self.n_bytes = group.manifest.counts["bytes"]
+        self.n_bytes = group.manifest.counts["text_bytes"]
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> TextStore:
@@ -107,6 +107,6 @@ class TextWriter:
     ) -> None:
         try:
             if error is None:
-                self._group.seal({"documents": self._n_docs, "bytes": self._n_bytes})
+                self._group.seal({"documents": self._n_docs, "text_bytes": self._n_bytes})
         finally:
             self._group.__exit__(kind, error, trace)

@@ -77,6 +77,7 @@ def test_it_is_told_from_other_stores(tmp_path: Path) -> None:
     facts = describe(tmp_path / "t")
     assert (facts["kind"], facts["format"]) == ("texts", "atd-dask-texts/1")
     assert facts["documents"] == len(TEXTS)
+    assert facts["text_bytes"] == sum(len(text.encode()) for text in TEXTS)
     with pytest.raises(InputError, match="must be a corpus store, but it is a texts store"):
         CorpusStore.open(tmp_path / "t")
 
