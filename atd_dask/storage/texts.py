@@ -5,7 +5,7 @@
     corpus          the digest of the corpus store that has the same documents
     manifest.json   what was written
 
-A store of its own beside the corpus store: that one stays as it is, and this one can be removed.
+A store of its own beside the corpus store, which is the same whether texts are kept or not.
 """
 
 from __future__ import annotations
