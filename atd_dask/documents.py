@@ -39,7 +39,7 @@ class CountBatch:
     """Consecutive documents as rows of a CSR matrix.
 
     Within a row every term stands once, in ascending order unless said otherwise, and no count is
-    zero.
+    zero. `texts` has the text of each document in UTF-8, where it is to be kept.
     """
 
     ids: Sequence[str]
@@ -47,6 +47,7 @@ class CountBatch:
     indptr: NDArray[np.int64]  # documents + 1
     terms: NDArray[np.int32]  # entries
     counts: NDArray[np.int32]  # entries
+    texts: Sequence[bytes] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,6 +61,7 @@ class CountBatch:
             indptr=_offsets(np.diff(self.indptr)[keep]),
             terms=self.terms[entries],
             counts=self.counts[entries],
+            texts=None if self.texts is None else list(compress(self.texts, keep)),
         )
 
     def rename(self, numbers: NDArray[np.int32]) -> CountBatch:

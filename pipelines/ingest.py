@@ -16,17 +16,19 @@ from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.files import join
+from atd_dask.storage.places import Place
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts
 from atd_dask.text.options import Source
 from atd_dask.text.readers.counted import CountedCorpus
-from atd_dask.text.readers.files import digest_files
+from atd_dask.text.readers.files import Inputs, look_at_files
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.interface.progress import Progress, Task
 
 # A larger share of words that training lacks is told.
 MOST_UNSEEN = 0.1
@@ -38,6 +40,11 @@ def corpus_path(config: RunConfig, part: str) -> str:
     return join(config.output, "corpus", f"{part}.zarr")
 
 
+def texts_path(output: str) -> str:
+    """Where the texts of the batch are, if they are kept."""
+    return join(output, "corpus", "test-texts.zarr")
+
+
 def ingest(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
 ) -> dict[str, Any]:
@@ -46,49 +53,72 @@ def ingest(
     Stores that were made from the same documents in the same way are left as they are.
     """
     with progress.task("look at the documents", unit="bytes") as task:
-        key = stage_key(
-            FORMAT, config.seed, as_dict(config.corpus), _digest_inputs(config, task.advance)
-        )
+        inputs = _look_at_inputs(config, progress, task)
+    digests = [given.sha256 for given in inputs.values()]
+    key = stage_key(FORMAT, config.seed, as_dict(config.corpus), digests)
     done = None if fresh else finished_stage(config.output, "ingest", key)
     if done is not None and all(_is_there(part) for part in done.values()):
         progress.say("the corpus stores are up to date")
         return done
-    summary = _ingest(config, client, progress)
+    summary = _ingest(config, client, progress, inputs)
     finish_stage(config.output, "ingest", key, summary)
     return summary
 
 
-def _digest_inputs(config: RunConfig, advance: Callable[[int], None]) -> list[str]:
-    """The content of every file that the corpus is made from."""
-    sources = [getattr(config.corpus, part) for part in PARTS]
-    paths = [
-        path
-        for source in sources
-        if source is not None
-        for path in (source.path, source.labels, source.vocabulary)
-    ]
+def _look_at_inputs(
+    config: RunConfig, progress: Progress, task: Task
+) -> dict[tuple[str, str], Inputs]:
+    """Every input that the corpus is made from, by its part and the key that names it."""
+    paths = {
+        (part, key): getattr(source, key)
+        for part in PARTS
+        if (source := getattr(config.corpus, part)) is not None
+        for key in ("path", "labels", "vocabulary")
+    }
     if config.corpus.dataset in datasets.NAMES:
-        paths.append(datasets.locate(config.corpus.dataset, config.corpus.path).path)
-    return [digest_files(path, advance) for path in paths if path is not None]
+        located = datasets.locate(config.corpus.dataset, config.corpus.path, progress.say)
+        paths[config.corpus.dataset, "path"] = located.path
+    return {
+        place: look_at_files(path, task.advance)
+        for place, path in paths.items()
+        if path is not None
+    }
+
+
+def _expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
+    """About how many documents a source has, as far as that is seen without reading them."""
+    if source is None or inputs is None:
+        return None
+    if source.format == "text":
+        return inputs.n_files
+    return inputs.n_lines if source.format in ("jsonl", "csv", "tsv") else None
 
 
 def _is_there(part: dict[str, Any]) -> bool:
     try:
-        return bool(CorpusStore.open(part["path"]).digest == part["digest"])
+        texts = part.get("texts")
+        return bool(
+            CorpusStore.open(part["path"]).digest == part["digest"]
+            and (texts is None or TextStore.open(texts["path"]).digest == texts["digest"])
+        )
     except AtdError:
         return False
 
 
-def _ingest(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any]:
+def _ingest(
+    config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
+) -> dict[str, Any]:
     lexicon = Lexicon()
     with ExitStack() as scratch:
 
         def gather(name: str, pieces: Iterator[WordCounts]) -> Gathering:
             gathering = scratch.enter_context(closing(Gathering(lexicon)))
-            with progress.task(f"read {name}", unit="documents") as task:
+            source = getattr(config.corpus, name, None)
+            total = _expect_documents(source, inputs.get((name, "path")))
+            with progress.task(f"read {name}", total, "documents") as task:
                 for piece in pieces:
                     gathering.add(piece)
-                    task.advance(len(piece.batch))
+                    task.advance(len(piece.batch) + len(piece.skipped))
             return gathering
 
         vocabulary: Sequence[str] | None = None
@@ -100,7 +130,11 @@ def _ingest(config: RunConfig, client: Client, progress: Progress) -> dict[str, 
             scratch.enter_context(closing(part))
         if vocabulary is None:
             vocabulary = _choose_vocabulary(config, parts["train"])
-        return {part: _store(config, part, parts[part], vocabulary, progress) for part in PARTS}
+        summary = {part: _store(config, part, parts[part], vocabulary, progress) for part in PARTS}
+        summary["test"]["texts"] = _store_texts(
+            config, parts["test"], summary["test"]["digest"], progress
+        )
+        return summary
 
 
 Gather = Callable[[str, Iterator[WordCounts]], Gathering]
@@ -111,7 +145,8 @@ def _gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[s
     name = config.corpus.dataset
     assert name is not None
     source = datasets.locate(name, config.corpus.path)
-    pieces = count_shards(client, readers.shards(source, config.corpus.text), config.corpus.text)
+    shards = readers.shards(source, config.corpus.text)
+    pieces = count_shards(client, shards, config.corpus.text, config.corpus.keep_text)
     documents = gather(name, pieces)
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
@@ -141,7 +176,8 @@ def _gather_parts(
         source: Source | None = getattr(config.corpus, part)
         if source is not None:
             shards = readers.shards(source, config.corpus.text)
-            parts[part] = gather(part, count_shards(client, shards, config.corpus.text))
+            keep_text = config.corpus.keep_text and part == "test"
+            parts[part] = gather(part, count_shards(client, shards, config.corpus.text, keep_text))
     if "validation" not in parts:
         n_docs = parts["train"].n_docs
         aside = np.zeros(n_docs, dtype=np.bool_)
@@ -235,3 +271,22 @@ def _store(
             for reason, number in documents.skipped.items()
         },
     }
+
+
+def _store_texts(
+    config: RunConfig, documents: Gathering, corpus: str, progress: Progress
+) -> dict[str, Any] | None:
+    """Stores the texts of the batch, if there are any and they are to be kept; else removes those
+    of an earlier run."""
+    path = texts_path(config.output)
+    if not documents.has_texts:
+        Place.of(path).remove()
+        return None
+    with (
+        TextWriter(path, corpus) as writer,
+        progress.task("store texts", documents.n_docs, "documents") as task,
+    ):
+        for batch in documents.batches():
+            writer.append(batch.texts or ())
+            task.advance(len(batch))
+    return {"path": path, "digest": TextStore.open(path).digest}

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
+from atd_dask.pipelines.ingest import texts_path
 
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.interface.report import Sources, render
-from atd_dask.interface.report.sources import MOST_DOCUMENTS
+from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_TEXTS
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
+from atd_dask.storage.places import Place
 from atd_dask.storage.runs import RESULT, read_result, read_run
+from atd_dask.storage.texts import TextStore
+from atd_dask.text.options import TextOptions
+from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10
 
@@ -29,9 +35,12 @@ def write_report(output: str) -> str:
     model_url = join(output, "null_model.zarr")
     model = read_model(model_url)
     _check_origin(output, result, test, model)
-    documents = [d for cluster in result["clusters"] for d in cluster["documents"][:MOST_DOCUMENTS]]
+    listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
+    documents = [document for some in listed for document in some]
+    with_text = [document["row"] for some in listed for document in some[:MOST_TEXTS]]
+    texts = read_texts(output, test, with_text)
     folder = _find_folder(run)
-    links = {d["row"]: find_original(d["id"], folder) for d in documents}
+    links = {d["row"]: find_original(d["id"], folder, output) for d in documents}
     sources = Sources(
         result=result,
         run=run,
@@ -43,6 +52,8 @@ def write_report(output: str) -> str:
             "corpus/test.zarr": test.digest,
             "null_model.zarr": read_digest(model_url),
         },
+        texts=texts,
+        tokeniser=find_tokeniser(test) if texts else None,  # slow to load
         links={row: link for row, link in links.items() if link is not None},
     )
     path = join(output, "report.html")
@@ -87,6 +98,26 @@ def count_words(store: CorpusStore, rows: Iterable[int]) -> dict[int, dict[str, 
     return counts
 
 
+def read_texts(output: str, test: CorpusStore, rows: Iterable[int]) -> dict[int, str]:
+    """The texts of some documents, where they are kept; of the store, the chunks that have them
+    are read."""
+    path = texts_path(output)
+    if not Place.of(path).names():
+        return {}
+    store = TextStore.open(path)
+    if store.corpus != test.digest:  # the texts of other documents
+        return {}
+    return {row: store.read(row) for row in sorted(set(rows))}
+
+
+def find_tokeniser(store: CorpusStore) -> Tokeniser | None:
+    """The tokeniser that counted the words of a corpus."""
+    told = store.attributes.get("text")
+    if told is None:
+        return None
+    return Tokeniser(TextOptions(**told | {"extra_stop_words": tuple(told["extra_stop_words"])}))
+
+
 def _find_folder(run: Mapping[str, Any] | None) -> Path | None:
     """The folder of a test corpus of text files, below which ids are paths."""
     value: Any = run
@@ -97,14 +128,21 @@ def _find_folder(run: Mapping[str, Any] | None) -> Path | None:
     return None
 
 
-def find_original(id: str, folder: Path | None) -> str | None:
-    """The URL of a document that is named by a web address or by the path of a file that is there;
-    nothing else becomes a link."""
+def find_original(id: str, folder: Path | None, output: str) -> str | None:
+    """Where a document is that is named by a web address or by the path of a file that is there, as
+    seen from a page in `output`; nothing else becomes a link."""
     if _is_address(id):
         return id
     path = Path(id) if folder is None else folder / id
     try:
-        return path.as_uri() if path.is_absolute() and path.is_file() else None
+        if not (path.is_absolute() and path.is_file()):
+            return None
+        page = Place.of(output)
+        if not page.local:
+            return path.as_uri()
+        # So the link holds where both are moved together. A colon is quoted too, so that no name
+        # of a file is taken for the scheme of a URL.
+        return quote(Path(os.path.relpath(path, page.url)).as_posix())
     except (OSError, ValueError):  # too long, or characters that no path has
         return None
 
@@ -116,6 +154,4 @@ def _is_address(id: str) -> bool:
         parts = urlsplit(id)
     except ValueError:
         return False
-    if parts.scheme == "file":
-        return not parts.netloc and parts.path.startswith("/")
     return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -57,8 +57,9 @@ def run(
                     made[name] = do(config, cast("Client", client), progress, fresh)
         if "result" in made and not (record.all_reused and has_report(config.output)):
             record.write("finished")  # the page tells of it
-            with record.stage("report", fresh=True):
+            with record.stage("report", fresh=True), progress.task("report", 1, "page") as task:
                 write_report(config.output)
+                task.advance()
     if record.all_reused:
         progress.say("nothing was to be done")
     return made

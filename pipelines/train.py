@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import corpus_path
 
-from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.distribution.training import Iteration, Training, choose_best, train_restarts
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
@@ -67,8 +67,15 @@ def train(
     n_orders = len(range(topics.max, topics.min - 1, -topics.step))
     with progress.task("train", config.null_model.restarts * n_orders, "orders") as task:
 
-        def tell(restart: int, record: OrderRecord) -> None:
-            task.advance(restart=restart + 1, topics=record.n_topics, bic=f"{record.bic:,.1f}")
+        def tell(restart: int, done: OrderRecord | Iteration) -> None:
+            iteration = done.iterations if isinstance(done, OrderRecord) else done.iteration
+            task.advance(
+                1 if isinstance(done, OrderRecord) else 0,
+                restart=restart + 1,
+                topics=done.n_topics,
+                iteration=iteration,
+                bic=f"{done.bic:,.1f}",
+            )
 
         searches = train_restarts(
             training, config.null_model.restarts, client, SearchKeeper(checkpoints), tell

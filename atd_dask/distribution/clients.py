@@ -230,10 +230,8 @@ def _deaf_children() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    from multiprocessing import resource_tracker
-
     # Where Python starts it, the signal is unblocked again; so it must be running before.
-    resource_tracker.ensure_running()
+    _run_tracker()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -253,6 +251,23 @@ def _local(options: LocalOptions) -> tuple[Any, dict[str, Any]]:
         "processes": True,
         "dashboard_address": "127.0.0.1:0",
     }
+
+
+def _run_tracker() -> None:
+    """Starts the process in which Python tracks what processes share. It would warn of whatever a
+    worker leaves that has to be killed, as one does that is busy when a run is stopped."""
+    from multiprocessing import resource_tracker
+
+    before = os.environ.get("PYTHONWARNINGS")
+    quiet = "ignore::UserWarning:multiprocessing.resource_tracker"
+    os.environ["PYTHONWARNINGS"] = f"{before},{quiet}" if before else quiet
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _find_class(name: str) -> Any:

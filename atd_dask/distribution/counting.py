@@ -18,9 +18,9 @@ SHARDS_PER_THREAD = 2
 
 
 def count_shards(
-    client: Client, shards: Iterable[Shard], options: TextOptions
+    client: Client, shards: Iterable[Shard], options: TextOptions, keep_text: bool = False
 ) -> Iterator[WordCounts]:
-    """The counts of every shard, in order.
+    """The counts of every shard, in order; with `keep_text`, the texts too.
 
     Only a few shards for each thread of the cluster are under way at a time, so neither the raw
     corpus nor its counts are ever held as a whole.
@@ -29,7 +29,9 @@ def count_shards(
     try:
         for number, shard in enumerate(shards):
             key = task_key("count-shard", number)
-            under_way.append(client.submit(count_shard, shard, options, key=key, pure=False))
+            under_way.append(
+                client.submit(count_shard, shard, options, keep_text, key=key, pure=False)
+            )
             if len(under_way) >= _places(client):
                 yield _take(under_way)
         while under_way:

@@ -345,7 +345,7 @@ def grow_cluster(given: tuple[Grower, Keeper, int, str | None], growth: Growth) 
             last = time.monotonic()
             keeper.save_growth(index, growth)
             facts = {"cluster": index, "size": len(growth.so_far)}
-            report(topic, facts | {"score": growth.steps[-1].score})
+            report(topic, facts | {"score": growth.steps[-1].score, **grower.count_tests(growth)})
 
     return grower.fork().grow(growth, keep)
 

@@ -8,6 +8,7 @@ order, so the bytes are the same, as they are without a cluster.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -46,7 +47,20 @@ if TYPE_CHECKING:
 SMALL_ENTRIES = 2**22
 
 
-Tell = Callable[[int, OrderRecord], None]
+# An iteration is told of when this many seconds have passed since the last, an order always.
+SECONDS_BETWEEN = 1.0
+
+# Hears the number of a restart, and of what it has done.
+Tell = Callable[[int, "OrderRecord | Iteration"], None]
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Where the training of an order is."""
+
+    n_topics: int
+    iteration: int
+    bic: float
 
 
 class Keeper(Protocol):
@@ -75,7 +89,8 @@ def train_restarts(
     keeper: Keeper | None = None,
     tell: Tell = lambda restart, record: None,
 ) -> list[SearchState]:
-    """The finished searches of all restarts, in their order; `tell` hears of every order."""
+    """The finished searches of all restarts, in their order; `tell` hears of every order when it is
+    first tried, and now and then of an iteration."""
     if client is None:
         passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
         return [_search(training, n, passes, keeper, tell) for n in range(restarts)]
@@ -84,7 +99,8 @@ def train_restarts(
             return [_search(training, n, spread, keeper, tell) for n in range(restarts)]
 
     def hear(facts: dict[str, Any]) -> None:
-        tell(facts["restart"], OrderRecord(**facts["record"]))
+        kind = OrderRecord if facts["order"] else Iteration
+        tell(facts["restart"], kind(**facts["done"]))
 
     with listen(client, hear) as topic:
         futures = [
@@ -115,8 +131,9 @@ def train_restart(
 ) -> SearchState:
     """One restart as a whole, on the worker that runs it."""
 
-    def tell(restart: int, record: OrderRecord) -> None:
-        report(topic, {"restart": restart, "record": asdict(record)})
+    def tell(restart: int, done: OrderRecord | Iteration) -> None:
+        order = isinstance(done, OrderRecord)
+        report(topic, {"restart": restart, "order": order, "done": asdict(done)})
 
     passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
     return _search(training, restart, passes, keeper, tell)
@@ -143,15 +160,21 @@ def _search(
         state = start_search(shared, seeds)
     keep_state = keeper.keep(restart) if keeper else None
     n_orders = len(state.records)
+    last = time.monotonic()
 
     def keep(state: SearchState) -> None:
-        nonlocal n_orders
+        nonlocal n_orders, last
         if keep_state is not None:
             keep_state(state)
         if len(state.records) > n_orders:
             n_orders = len(state.records)
-            if not state.again:
-                tell(restart, state.records[-1])
+            last = time.monotonic()
+            *others, record = state.records
+            if all(record.n_topics != other.n_topics for other in others):
+                tell(restart, record)
+        elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
+            last = time.monotonic()
+            tell(restart, Iteration(state.table.n_topics, state.iteration, state.bic))
 
     return search_orders(
         passes, shared, state, training.orders, training.convergence, training.terms, keep

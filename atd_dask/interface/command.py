@@ -293,6 +293,8 @@ def _run_job(
                 import_module("distributed")
                 cluster.enter_context(redirect_logs(progress))
                 client = cluster.enter_context(connect(config.cluster, scheduler))
+                # Whether workers are slow to end is of no interest once the work is done.
+                cluster.callback(logging.getLogger("distributed.nanny").setLevel, logging.ERROR)
                 cluster.enter_context(hush_when_stopped(client))
                 _introduce(client, progress)
                 cluster.enter_context(report_performance(client, performance_report, progress.warn))

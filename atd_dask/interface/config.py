@@ -68,6 +68,13 @@ class CorpusConfig:
             less_than=1,
         ),
     ] = 0.1
+    keep_text: Annotated[
+        bool,
+        Rule(
+            "whether the texts of the batch are kept beside its counts, so that the report can "
+            "show those of clusters; the report then holds them"
+        ),
+    ] = True
     text: Annotated[
         TextOptions,
         Rule(

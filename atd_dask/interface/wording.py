@@ -19,6 +19,13 @@ def clean(text: str) -> str:
     return "".join(_shown(character) for character in text)
 
 
+def clean_lines(text: str) -> str:
+    """As `clean`, character by character, but lines stay lines."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if char == "\n" else _shown(char) for char in text)
+
+
 def _shown(character: str) -> str:
     if character.isspace():
         return " "

@@ -178,9 +178,7 @@ class Grower:
 
     def _fails(self, candidate: Candidate, topic: Alternative, size: int) -> bool:
         rule = self.rule
-        if not isinstance(rule, MembershipRule):
-            return False
-        if candidate.share >= rule.test_below or size < rule.min_size:
+        if not isinstance(rule, MembershipRule) or not self._is_tested(candidate.share, size):
             return False
         reaching = count_reaching(
             self.fitter,
@@ -194,6 +192,17 @@ class Grower:
             rule.most_reaching,
         )
         return reaching > rule.most_reaching
+
+    def count_tests(self, growth: Growth) -> dict[str, int]:
+        """How many documents have been tested for membership so far, and how many have failed."""
+        tests = [self._is_tested(step.share, size) for size, step in enumerate(growth.steps, 1)]
+        return {"tested": sum(tests), "failed": sum(step.failed for step in growth.steps)}
+
+    def _is_tested(self, share: float, size: int) -> bool:
+        rule = self.rule
+        return (
+            isinstance(rule, MembershipRule) and share < rule.test_below and size >= rule.min_size
+        )
 
     def preview(self, seed: int) -> float:
         """The gain of what grows from a document, untested, at the size at which candidates are

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 TEXT = np.dtypes.StringDType()
 METADATA = "zarr.json"
 
-_FILL = {"i": -1, "f": math.nan, "T": "\ufffdmissing"}
+# No byte of UTF-8, as which bytes are used here, is 255.
+_FILL = {"i": -1, "u": 255, "f": math.nan, "T": "\ufffdmissing"}
 
 # Numbers are packed three times as fast, and as small, when their bits are sorted by weight first.
 _BLOSC = BloscCodec(cname="lz4", shuffle="bitshuffle")
-_COMPRESSORS = {"i": _BLOSC, "f": _BLOSC, "T": ZstdCodec(level=1, checksum=True)}
+_ZSTD = ZstdCodec(level=1, checksum=True)
+_COMPRESSORS = {"i": _BLOSC, "f": _BLOSC, "u": _ZSTD, "T": _ZSTD}
 
 # So many chunks are written at a time: side by side, and with one update of the array's shape.
 _CHUNKS_AT_ONCE = 8

@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 from atd_dask.documents import CountBatch, Shard, Skipped
 from atd_dask.kernels.runs import FIRST_PLACE, RunTable
 from atd_dask.text.options import TextOptions
+from atd_dask.text.readers.files import clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser
 
 # Runs of letters that a process remembers, some 200 bytes each.
 MAX_RUNS = 1_000_000
+
+# Of a text that is kept, so many characters from its beginning.
+KEPT_CHARACTERS = 2**16
 
 # Of text whose runs are looked up together; what they need stays in the processor's cache.
 BYTES_AT_ONCE = 2**17
@@ -115,13 +119,14 @@ def _find_numbers(options: TextOptions) -> _Numbers:
     return kept[0]
 
 
-def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
+def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> WordCounts:
     """Reads a shard and counts the words of its documents; the limits of `options` on a
-    document's number of distinct words are applied here."""
+    document's number of distinct words are applied here. With `keep_text` the texts come along."""
     numbers = _find_numbers(options)
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
+    kept: list[bytes] | None = [] if keep_text else None
 
     def texts() -> Iterator[bytes]:
         for item in shard.read():
@@ -130,11 +135,13 @@ def count_shard(shard: Shard, options: TextOptions) -> WordCounts:
                 continue
             ids.append(item.id)
             labels.append(item.labels)
+            if kept is not None:
+                kept.append(clean_text(item.text[:KEPT_CHARACTERS]).encode("utf-8"))
             yield numbers.tokeniser.encode(item.text)
 
     distinct, terms, counts = numbers.count(texts())
     indptr = np.concatenate(([0], np.cumsum(distinct)))
-    batch = CountBatch(ids, labels, indptr, terms, counts)
+    batch = CountBatch(ids, labels, indptr, terms, counts, kept)
     keep = np.ones(len(batch), dtype=np.bool_)
     for too, reason in (
         (distinct == 0, "no word is left of its text"),
@@ -201,6 +208,7 @@ class Gathering:
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
         self.n_docs = 0
+        self.has_texts = False
         self.skipped: dict[str, int] = {}
         self.examples: dict[str, str] = {}  # the first place for each reason
         self._scratch = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
@@ -234,6 +242,7 @@ class Gathering:
         pickle.dump(batch, self._scratch, protocol=pickle.HIGHEST_PROTOCOL)
         self._n_batches += 1
         self.n_docs += len(batch)
+        self.has_texts |= batch.texts is not None
         self._frequencies = self.frequencies() + np.bincount(
             batch.terms, minlength=len(self.lexicon)
         )

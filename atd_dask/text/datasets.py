@@ -5,7 +5,7 @@ Where their files come from is told in `atd_dask.text.origins`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from atd_dask.errors import InputError
@@ -94,14 +94,16 @@ RECIPES = {
 NAMES = tuple(RECIPES)
 
 
-def locate(name: str, path: str | None = None) -> Source:
+def locate(
+    name: str, path: str | None = None, tell: Callable[[str], None] = lambda message: None
+) -> Source:
     """The source of a collection: `path` if one is given, else a checked copy in the cache folder,
-    which is fetched if it is not there yet."""
+    which is fetched if it is not there yet; `tell` hears from where."""
     _find_recipe(name)
     if path is None:
         from atd_dask.text.origins import fetch
 
-        path = fetch(name)
+        path = fetch(name, tell)
     return Source(format=name, path=path)
 
 

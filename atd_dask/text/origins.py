@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from http.client import HTTPException
@@ -86,8 +87,8 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "atd-dask"
 
 
-def fetch(name: str) -> str:
-    """The path of a checked copy of a collection."""
+def fetch(name: str, tell: Callable[[str], None] = lambda message: None) -> str:
+    """The path of a checked copy of a collection; `tell` hears of every way that is tried."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,10 +101,11 @@ def fetch(name: str) -> str:
             if origin.command:
                 ways.append(origin.command)
             for way in ways:
+                shown = way if isinstance(way, str) else " ".join(way)
+                tell(f"{name} is not in {folder}: trying {shown}")
                 try:
                     return str(_obtain(name, origin, way, folder))
                 except _UnusableError as error:
-                    shown = way if isinstance(way, str) else " ".join(way)
                     tried.append(f"{shown}: {error}")
     except OSError as error:
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -23,7 +23,9 @@ MEMO_WORDS = 200_000
 # Lower case for ASCII letters, a blank for every other byte.
 _ASCII = bytes(ord(chr(b).lower()) if chr(b).isalpha() and b < 128 else 32 for b in range(256))
 # Letters, but also numerals such as ² and Ⅷ, which no short pattern leaves out.
-_UNICODE = re.compile(r"[^\W\d_]+").findall
+_UNICODE_RUN = re.compile(r"[^\W\d_]+")
+_UNICODE = _UNICODE_RUN.findall
+_ASCII_RUN = re.compile(r"[a-z]+")
 
 
 class Tokeniser:
@@ -69,6 +71,32 @@ class Tokeniser:
         if all(map(str.isalpha, runs)):
             return runs
         return "".join(char if char.isalpha() else " " for char in " ".join(runs)).split()
+
+    def locate(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """The words of `text` as `words` gives them, each with where its run of letters begins and
+        ends in `text`."""
+        lower = text.lower()
+        # A few capitals have two characters in lower case.
+        source: Sequence[int] = range(len(text))
+        if len(lower) != len(text):
+            source = [place for place, char in enumerate(text) for _ in char.lower()]
+        for start, end in self._find_runs(lower):
+            word = self._word_of[lower[start:end]]
+            if word:
+                yield source[start], source[end - 1] + 1, word
+
+    def _find_runs(self, lower: str) -> Iterator[tuple[int, int]]:
+        for run in (_ASCII_RUN if self._only_ascii else _UNICODE_RUN).finditer(lower):
+            start, end = run.span()
+            if run[0].isalpha():
+                yield start, end
+                continue
+            first = start
+            for place in range(start, end + 1):
+                if place == end or not lower[place].isalpha():
+                    if place > first:
+                        yield first, place
+                    first = place + 1
 
     def encode(self, text: str) -> bytes:
         """UTF-8 that has the runs of letters of `text` as runs of ASCII letters of either case and

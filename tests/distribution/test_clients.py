@@ -297,3 +297,19 @@ def test_connect_inside_an_event_loop(scheduler: Path) -> None:
         clients._check_scheduler(address_of(scheduler), None)
 
     asyncio.run(ask())
+
+
+def test_what_a_killed_worker_leaves_is_not_told() -> None:
+    script = """
+import multiprocessing, os
+from atd_dask.distribution.clients import _run_tracker
+_run_tracker()
+assert "PYTHONWARNINGS" not in os.environ
+left = multiprocessing.get_context("spawn").Semaphore()
+os._exit(0)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.training import Training, train_restarts
+from atd_dask.distribution.training import Iteration, Training, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.searches import SearchKeeper
 from tests.clusters import local_client
@@ -67,6 +67,27 @@ def test_every_cluster_gives_the_same_bytes(
     monkeypatch.setattr(driver, "SMALL_ENTRIES", 2**22 if whole else 0)
     with local_client(workers, processes=processes) as client:
         assert digest(train_restarts(training, 2, client)) == expected
+
+
+def test_orders_and_iterations_are_told(training, expected, monkeypatch):
+    monkeypatch.setattr(driver, "SECONDS_BETWEEN", 0.0)
+    heard = []
+    searches = train_restarts(training, 2, tell=lambda *told: heard.append(told))
+    assert digest(searches) == expected
+    for restart, search in enumerate(searches):
+        told = [done for number, done in heard if number == restart]
+        orders = [done for done in told if isinstance(done, OrderRecord)]
+        assert tuple(orders) == search.records
+        # The last iteration of an order is told as the order.
+        assert [done.iteration for done in told if isinstance(done, Iteration)] == [
+            iteration for record in orders for iteration in range(1, record.iterations)
+        ]
+    far = []
+    with local_client(1) as client:
+        train_restarts(training, 2, client, tell=lambda *told: far.append(told))
+    # Reports of workers may come late, when the training is over.
+    assert any(isinstance(done, Iteration) for _, done in far)
+    assert all(told in heard for told in far)
 
 
 def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):

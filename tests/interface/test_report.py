@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from atd_dask.interface.report import Sources, render
 from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_WORDS
 from atd_dask.interface.report.view import make_view
+from atd_dask.text.options import TextOptions
+from atd_dask.text.words import Tokeniser
 
 HOSTILE = [
     "<script>window.ran = 1</script>",
@@ -292,6 +294,50 @@ def test_documents_show_their_words_of_the_topic() -> None:
     assert third.words == ()
 
 
+TOKENISER = Tokeniser(TextOptions())
+
+
+def test_texts_are_shown_where_they_are_kept() -> None:
+    texts = {100: "Coffee exporters met the Bank about coffee exports.", 102: ""}
+    sources = make_sources(make_cluster(), texts=texts, tokeniser=TOKENISER)
+    (view,) = make_view(sources).found
+    first, second, third = (document.passage for document in view.documents)
+    assert first is not None
+    assert [(piece.text, piece.kind) for piece in first.excerpt if piece.kind] == [
+        *(("Coffee", "more"), ("exporters", "more"), ("Bank", "less")),
+        *(("coffee", "more"), ("exports", "more")),
+    ]
+    assert (first.whole, first.note, second) == ((), "", None)
+    assert third is not None
+    assert third.excerpt == ()
+    # Words are told as people write them.
+    assert [*view.about] == ["coffee", "exports", "quota", "brazil"]
+    assert view.occurring.words[0].text == "coffee"
+    page = check_structure(render(sources))
+    assert "most frequent form" in page.text
+    assert {"class": "less"} in page.find("mark")
+
+
+def test_hostile_texts_are_text() -> None:
+    text = "coffee\r\n" + "\n".join(HOSTILE)
+    sources = make_sources(make_cluster(), texts={100: text}, tokeniser=TOKENISER)
+    page = check_structure(render(sources))
+    shown = "".join(page.texts)
+    for hostile in HOSTILE[:6]:
+        assert hostile in shown
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", shown)
+
+
+@given(st.text(max_size=400))
+def test_no_text_of_a_document_changes_the_structure(text: str) -> None:
+    def tags(text: str) -> list[str]:
+        sources = make_sources(make_cluster(), texts={100: text}, tokeniser=TOKENISER)
+        own = {"mark", "details", "summary", "div", "p", "bdi", "span"}
+        return [tag for tag, _ in check_structure(render(sources)).elements if tag not in own]
+
+    assert tags(text) == tags("plain")
+
+
 def test_long_lists_are_cut_and_it_is_said() -> None:
     words = [f"word{n}" for n in range(MOST_WORDS + 50)]
     page = Page(render(make_sources(make_cluster(size=3412, words=words))))
@@ -365,7 +411,7 @@ def check_structure(content: bytes) -> Page:
     for _, attributes in page.elements:
         assert not any(name.startswith("on") or name in ("style", "src") for name in attributes)
     for link in page.find("a"):
-        assert re.match(r"#|https?://|file:///", link["href"] or "")
+        assert re.match(r"#|https?://|file:///|[\w./%-]+$", link["href"] or "")
     return page
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atd_dask.interface.report import Sources, render
+from atd_dask.text.options import TextOptions
+from atd_dask.text.words import Tokeniser
 from tests.interface.test_report import HOSTILE, make_cluster, make_hostile, make_sources
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
@@ -145,15 +148,15 @@ def test_the_policy_holds(show: Any) -> None:
 def test_sorting(show: Any) -> None:
     page = show(make_long())
     numbers = [f"document {100 + n}" for n in range(60)]
-    assert page.see("#cluster-1 .documents tbody .c-id") == numbers[:20]
-    head = page.find("#cluster-1 .documents thead .c-row")
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:20]
+    head = page.find("#cluster-1 .documents thead .c-place")
     button = head.find_element("tag name", "button")
     button.click()
     assert head.get_attribute("aria-sort") == "descending"
-    assert page.see("#cluster-1 .documents tbody .c-id") == numbers[::-1][:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[::-1][:20]
     button.send_keys(Keys.ENTER)
     assert head.get_attribute("aria-sort") == "ascending"
-    assert page.see("#cluster-1 .documents tbody .c-id") == numbers[:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:20]
     page.find("#cluster-1 .documents thead .c-id button").click()
     assert head.get_attribute("aria-sort") is None
     page.find("#cluster-1 .documents thead .c-share button").click()
@@ -167,17 +170,52 @@ def test_filtering(show: Any) -> None:
     page = show(make_long())
     box = page.find("#cluster-1 .filter input")
     box.send_keys("14 Document")
-    assert page.see("#cluster-1 .documents tbody .c-id") == [
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == [
         f"document {n}" for n in (114, *range(140, 150))
     ]
     assert page.see("#cluster-1 .filter output") == ["11 of 60"]
     box.clear()
     box.send_keys("coffee")
-    assert len(page.see("#cluster-1 .documents tbody .c-id")) == 30
+    assert len(page.see("#cluster-1 .documents tbody .c-id bdi")) == 30
     box.clear()
     box.send_keys("<none>")
-    assert page.see("#cluster-1 .documents tbody .c-id") == []
-    assert len(page.see("#cluster-2 .documents tbody .c-id")) == 3
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == []
+    assert len(page.see("#cluster-2 .documents tbody .c-id bdi")) == 3
+
+
+def test_texts_open_and_are_searched(show: Any) -> None:
+    sources = make_sources(make_cluster(size=3))
+    texts = {100: "coffee " + "filler " * 300 + "needle", 101: "Bank of coffee"}
+    page = show(replace(sources, texts=texts, tokeniser=Tokeniser(TextOptions())))
+    assert page.see(".documents .whole") == ["Bank of coffee"]
+    assert page.see(".documents .excerpt")[0].startswith("coffee filler")
+    assert page.see(".documents mark.more") == ["coffee", "coffee"]
+    assert page.see(".documents mark.less") == ["Bank"]
+    summary = page.find(".documents summary")
+    summary.send_keys(Keys.ENTER)
+    assert page.see(".documents .excerpt") == []
+    assert page.see(".documents .whole")[0].endswith("filler needle")
+    summary.click()
+    assert len(page.see(".documents .whole")) == 1
+    page.find("#cluster-1 .filter input").send_keys("needle")
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == ["document 100"]
+    page = show(replace(sources, texts=texts, tokeniser=Tokeniser(TextOptions())), media="print")
+    assert page.see(".documents .switch, .documents details .whole") == []
+
+
+def test_hostile_texts_are_shown_and_never_run(show: Any) -> None:
+    text = "coffee " + "\n".join(HOSTILE * 2)
+    sources = make_sources(make_cluster(size=1), texts={100: text})
+    page = show(replace(sources, tokeniser=Tokeniser(TextOptions())))
+    page.find(".documents summary").click()
+    assert page.run("return [window.ran, document.scripts.length, document.images.length]") == [
+        *(None, 1, 0)
+    ]
+    (shown,) = page.see(".documents .whole")
+    for hostile in HOSTILE[:6]:
+        assert hostile in shown
+    assert "invoice�gnp.exe" in shown
+    assert page.browser.get_log("browser") == []
 
 
 def test_long_tables_open(show: Any) -> None:
@@ -203,11 +241,18 @@ def test_no_width_scrolls_sideways(show: Any, width: int, scripts: bool) -> None
     cluster = make_cluster(words=AWKWARD, size=len(AWKWARD))
     for document, text in zip(cluster["documents"], AWKWARD, strict=True):
         document |= {"id": text, "labels": [text]}
+    texts = {
+        document["row"]: f"{text} {text} " * 20
+        for document, text in zip(cluster["documents"], AWKWARD, strict=True)
+    }
     metrics = dict.fromkeys(("recall", "precision", "f1", "auc"), 0.5)
     cluster["evaluation"] = {"label": AWKWARD[0], **metrics}
     sources = make_sources(cluster, topics=[AWKWARD], settings={AWKWARD[0]: AWKWARD[0]})
     result = {**sources.result, "name": AWKWARD[0], "evaluation": {"group": metrics}}
-    page = show(Sources(**{**vars(sources), "result": result}), width, scripts)
+    sources = replace(sources, texts=texts, tokeniser=Tokeniser(TextOptions(stemmer="none")))
+    page = show(replace(sources, result=result), width, scripts)
+    opened = "document.querySelectorAll('details').forEach(each => each.open = true)"
+    page.do("Runtime.evaluate", expression=opened)
     outside = page.run(
         """
         return [...document.querySelectorAll("main *")].filter(element => {

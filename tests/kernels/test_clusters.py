@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.clusters import BicRule, Grower, Growth, SettleRule
+from atd_dask.kernels.clusters import (
+    BicRule,
+    Grower,
+    Growth,
+    MembershipRule,
+    SettleRule,
+    Step,
+)
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.growth import Batch
@@ -104,3 +111,18 @@ def test_a_settled_cluster_is_no_larger_than_allowed(planted):
     grown = make_grower(planted, max_size=7).grow(Growth(0))
     assert grown.ended
     assert len(grown.documents) == 7
+
+
+def test_tests_of_membership_are_counted():
+    steps = tuple(
+        Step(document, share, 0.0, 0.0, failed)
+        for document, (share, failed) in enumerate(
+            [(0.1, False), (0.9, False), (0.1, False), (0.2, False), (0.1, True)]
+        )
+    )
+    growth = Growth(9, steps)
+    rule = MembershipRule(min_size=3, test_below=0.2)
+    grower = Grower(None, np.ones(10, bool), rule, None, None, None, ())
+    assert grower.count_tests(growth) == {"tested": 2, "failed": 1}
+    by_gain = Grower(None, np.ones(10, bool), BicRule(), None, None, None, ())
+    assert by_gain.count_tests(growth)["tested"] == 0

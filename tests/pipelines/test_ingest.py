@@ -6,13 +6,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from atd_dask.pipelines.ingest import corpus_path, ingest
+from atd_dask.pipelines.ingest import corpus_path, ingest, texts_path
 
 from atd_dask.errors import InputError
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.texts import TextStore
 from atd_dask.storage.verification import verify
+from atd_dask.text.counting import KEPT_CHARACTERS
 from atd_dask.text.readers.ldac import write_ldac
 from tests.clusters import local_client
 from tests.shared import shared
@@ -105,6 +107,38 @@ def test_a_damaged_store_is_made_again(tmp_path, client, documents):
     (tmp_path / "out/corpus/test.zarr/manifest.json").write_bytes(b"{")
     _, stores = make(tmp_path, client, JSONL)
     assert verify(stores["test"].url) == []
+
+
+def test_the_texts_of_the_batch_are_kept_unless_they_are_not_to_be(tmp_path, client, documents):
+    long = "beans " * KEPT_CHARACTERS
+    write_jsonl(
+        tmp_path / "test.jsonl",
+        [
+            {"id": "x", "text": "Ships & <b>beans</b>"},
+            {"id": "empty", "text": "1"},
+            {"id": "x", "text": "again"},
+            {"id": "y", "text": "a\0\ud800 nothing"},
+            {"id": "z", "text": long},
+        ],
+    )
+    summary, stores = make(tmp_path, client, JSONL)
+    texts = TextStore.open(texts_path(str(tmp_path / "out")))
+    assert summary["test"]["texts"] == {"path": texts.url, "digest": texts.digest}
+    assert texts.corpus == stores["test"].digest
+    assert stores["test"].ids() == ["x", "y", "z"]
+    assert [texts.read(row) for row in range(texts.n_docs)] == [
+        *("Ships & <b>beans</b>", "a\0\ufffd nothing", long[:KEPT_CHARACTERS])
+    ]
+    assert verify(texts.url) == []
+    (tmp_path / "out/corpus/test-texts.zarr/manifest.json").write_bytes(b"{")
+    make(tmp_path, client, JSONL)
+    assert TextStore.open(texts.url).digest == texts.digest
+
+    without, again = make(tmp_path, client, JSONL, "corpus.keep_text=false")
+    assert without["test"]["texts"] is None
+    assert not (tmp_path / "out/corpus/test-texts.zarr").exists()
+    # What is computed does not hang on it.
+    assert [store.digest for store in again.values()] == [s.digest for s in stores.values()]
 
 
 def test_a_share_of_train_is_set_aside_for_validation(tmp_path, client):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from atd_dask.interface.command import atd
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model
+from atd_dask.storage.texts import TextWriter
+from atd_dask.text.options import TextOptions
 from tests.interface.test_report import make_cluster, make_sources
-from tests.storage.corpora import WORDS, write_corpus
+from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
 from tests.storage.test_models import make_model
 
 
@@ -48,6 +50,19 @@ def test_the_page_of_a_run(tmp_path: Path) -> None:
     assert "barrel</bdi> <bdi>oil" in page  # the words of the first topic of the null model
     assert CorpusStore.open(run / "corpus" / "test.zarr").digest in page
     assert Path(write_report(str(run))).read_text() == page
+
+
+def test_texts_are_shown_if_they_are_of_the_batch(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    options = asdict(TextOptions(stemmer="none"))
+    with CorpusWriter(run / "corpus" / "test.zarr", WORDS, UNSEEN, {"text": options}) as writer:
+        writer.append(random_counts(1, 20, 8), random_counts(2, 20, 2))
+    test = CorpusStore.open(run / "corpus" / "test.zarr")
+    for corpus, times in ((test.digest, 1), ("of another", 0)):
+        with TextWriter(run / "corpus" / "test-texts.zarr", corpus) as texts:
+            texts.append(f"Alpha & row number {row}".encode() for row in range(20))
+        page = Path(write_report(str(run))).read_text()
+        assert page.count('<mark class="more">Alpha</mark> &amp; row number 2<') == times
 
 
 def test_run_json_is_shown(tmp_path: Path) -> None:
@@ -117,7 +132,7 @@ def test_words_are_counted_across_blocks(tmp_path: Path) -> None:
     [
         ("https://example.org/a?b=<c>&d", "https://example.org/a?b=<c>&d"),
         ("HTTP://example.org", "HTTP://example.org"),
-        ("file:///tmp/a.txt", "file:///tmp/a.txt"),
+        ("file:///tmp/a.txt", None),
         ("file://host/share", None),
         ("http:", None),
         ("https:///path", None),
@@ -138,20 +153,27 @@ def test_words_are_counted_across_blocks(tmp_path: Path) -> None:
     ],
 )
 def test_links(id: str, link: str | None, tmp_path: Path) -> None:
-    assert find_original(id, None) == link
-    assert find_original(id, tmp_path) == link
+    assert find_original(id, None, str(tmp_path)) == link
+    assert find_original(id, tmp_path, str(tmp_path)) == link
 
 
 def test_links_to_files(tmp_path: Path) -> None:
     path = tmp_path / "sub" / 'a "b" <c>.txt'
     path.parent.mkdir()
     path.write_text("")
-    link = path.as_uri()
-    assert "<" not in link
-    assert find_original(str(path), None) == link
-    assert find_original('sub/a "b" <c>.txt', tmp_path) == link
-    assert find_original("sub", tmp_path) is None
-    assert find_original("sub/none.txt", tmp_path) is None
+    run = str(tmp_path / "runs" / "mine")
+    link = "../../sub/a%20%22b%22%20%3Cc%3E.txt"
+    assert find_original(str(path), None, run) == link
+    assert find_original('sub/a "b" <c>.txt', tmp_path, run) == link
+    assert find_original(str(path), None, "memory://runs/mine") == path.as_uri()
+    assert find_original("sub", tmp_path, run) is None
+    assert find_original("sub/none.txt", tmp_path, run) is None
+
+
+def test_the_name_of_a_file_is_no_scheme(tmp_path: Path) -> None:
+    (tmp_path / "javascript:alert(1)").write_text("")
+    link = find_original("javascript:alert(1)", tmp_path, str(tmp_path))
+    assert link == "javascript%3Aalert%281%29"
 
 
 def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
@@ -181,4 +203,4 @@ def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
     }
     (run / "run.json").write_text(json.dumps(record))
     page = Path(write_report(str(run))).read_text()
-    assert f'<a href="{(folder / "a.txt").as_uri()}"' in page
+    assert '<a href="../texts/a.txt"' in page

@@ -14,9 +14,11 @@ import fsspec
 import numpy as np
 
 from atd_dask.documents import CountBatch
+from atd_dask.storage import texts
 from atd_dask.storage.corpus import VERSION, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.inspection import describe
+from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.storage.verification import verify
 
 DATA = Path(__file__).parent / "data"
@@ -37,21 +39,34 @@ ATTRIBUTES = {"name": "archive", "part": "train", "seed": 1}
 DIGEST = "c64585552a787c13cecdfd62f6f3cd0c765e466548ac2ed64e9ceb291b03c4ac"
 
 
+TEXTS = ["Coffee <b>first</b>", "", "a\0b\n東京 😀", "x" * 300]
+
+
 def make_archive() -> None:
     url = "memory://archive"
     with CorpusWriter(
         url, VOCABULARY, UNSEEN_WORDS, ATTRIBUTES, block_entries=3, block_documents=2
     ) as writer:
         writer.append(COUNTS, UNSEEN)
+    pack("archive", f"corpus-v{VERSION}.zip")
+    print(CorpusStore.open(url).digest)
+
+
+def make_texts() -> None:
+    with TextWriter("memory://texts", DIGEST) as writer:
+        writer.append(text.encode() for text in TEXTS)
+    pack("texts", f"texts-v{texts.VERSION}.zip")
+
+
+def pack(folder: str, target: str) -> None:
     memory = fsspec.filesystem("memory")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in sorted(memory.find("/archive")):
-            name = zipfile.ZipInfo(path.removeprefix("/archive/"))
+        for path in sorted(memory.find(f"/{folder}")):
+            name = zipfile.ZipInfo(path.removeprefix(f"/{folder}/"))
             name.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(name, memory.cat_file(path))
-    (DATA / f"corpus-v{VERSION}.zip").write_bytes(content.getvalue())
-    print(CorpusStore.open(url).digest)
+    (DATA / target).write_bytes(content.getvalue())
 
 
 def test_a_store_of_version_1_is_read(tmp_path: Path) -> None:
@@ -76,5 +91,15 @@ def test_a_store_of_version_1_is_read(tmp_path: Path) -> None:
     assert describe(tmp_path / "c")["format"] == "atd-dask-corpus/1"
 
 
+def test_a_store_of_texts_of_version_1_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(DATA / "texts-v1.zip") as archive:
+        archive.extractall(tmp_path / "t")
+    assert verify(tmp_path / "t") == []
+    store = TextStore.open(tmp_path / "t")
+    assert [store.read(row) for row in range(store.n_docs)] == TEXTS
+    assert store.corpus == DIGEST
+
+
 if __name__ == "__main__":
     make_archive()
+    make_texts()

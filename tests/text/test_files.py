@@ -15,6 +15,7 @@ from atd_dask.text.readers import files
 from atd_dask.text.readers.files import (
     cut_pieces,
     find_files,
+    look_at_files,
     open_file,
     read_blocks,
     split_lines,
@@ -168,3 +169,17 @@ def test_a_tree_must_be_a_folder(tmp_path: Path) -> None:
         list(walk_files(str(tmp_path / "file")))
     with pytest.raises(InputError, match="absent must be there"):
         list(walk_files(str(tmp_path / "absent")))
+
+
+def test_inputs_are_known_by_their_content(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\ntwo\n")
+    (tmp_path / "b").write_bytes(b"three\n")
+    sizes: list[int] = []
+    seen = look_at_files(str(tmp_path), sizes.append)
+    assert (seen.n_files, seen.n_lines, sizes) == (2, 3, [8, 6])
+    assert look_at_files(str(tmp_path), sizes.append) == seen
+    (tmp_path / "b").rename(tmp_path / "c")
+    assert look_at_files(str(tmp_path), sizes.append).sha256 != seen.sha256
+    (tmp_path / "d.gz").write_bytes(gzip.compress(b"four\n"))
+    packed = look_at_files(str(tmp_path), sizes.append)
+    assert (packed.n_files, packed.n_lines) == (3, None)

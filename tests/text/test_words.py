@@ -39,6 +39,24 @@ def test_words_are_those_of_the_naive_loop(text: str, letters: str, min_letters:
     assert Tokeniser(options).words(text) == naive_words(text, options)
 
 
+@given(
+    st.text(st.characters(codec=None) | st.sampled_from("aéZ K²Ⅷ½_1İΣ\0\ufffd東"), max_size=80),
+    st.sampled_from(["unicode", "ascii"]),
+    st.sampled_from(["porter-nltk", "none"]),
+)
+def test_words_are_found_in_their_places(text: str, letters: str, stemmer: str) -> None:
+    options = replace(PLAIN, letters=letters, stemmer=stemmer, stop_words="english-1")
+    tokeniser = Tokeniser(options)
+    found = list(tokeniser.locate(text))
+    assert [word for _, _, word in found] == tokeniser.words(text)
+    ends = [0]
+    for start, end, word in found:
+        # Two words may come of one character, such as one that has a dot of its own above it.
+        assert ends[-1] - 1 <= start < end <= len(text)
+        assert word in tokeniser.words(text[start:end])
+        ends.append(end)
+
+
 def test_order_of_the_rules_is_length_and_stop_words_before_stems() -> None:
     tokeniser = Tokeniser(TextOptions())
     # `ct` is too short, but the stem of `cts` may be; `being` is kept though its stem is `be`.

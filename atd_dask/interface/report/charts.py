@@ -72,7 +72,7 @@ def draw_histogram(scores: Sequence[float], own: float) -> Markup:
         *_draw_bottom_axis(across, base, "score"),
         _line("own", here, TOP, here, base),
         _text("own-label", here + _nudge(anchor), TOP - 8, "this cluster", anchor),
-        _text("caption", 0, TOP - 8, "bootstrap clusters", "start") if here > WIDTH / 2 else "",
+        _text("caption", 0, TOP - 8, "drawn at random", "start") if here > WIDTH / 2 else "",
     ]
     title = (
         f"Histogram of {len(scores):,} bootstrap scores from {show_decimal(min(scores))} to"

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# So many documents and words of a cluster are shown.
+from atd_dask.text.words import Tokeniser
+
+# So many documents, texts and words of a cluster are shown.
 MOST_DOCUMENTS = 500
+MOST_TEXTS = 200
 MOST_WORDS = 300
 
 
@@ -21,4 +24,6 @@ class Sources:
     topics: Sequence[Sequence[str]]  # of each topic of the null model, its words
     settings: Mapping[str, Any]  # those that are known without run.json
     digests: Mapping[str, str]  # of the stores, by what they hold
+    texts: Mapping[int, str] = field(default_factory=dict)  # of rows, where they are kept
+    tokeniser: Tokeniser | None = None  # by which those were counted
     links: Mapping[int, str] = field(default_factory=dict)  # row to the original's URL

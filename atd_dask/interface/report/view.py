@@ -21,6 +21,7 @@ from atd_dask.interface.report.numbers import (
     show_probability,
     show_ratio,
 )
+from atd_dask.interface.report.passages import Passage, find_forms, mark_words
 from atd_dask.interface.report.sentences import (
     Phrase,
     say_growth,
@@ -71,6 +72,7 @@ class DocumentRow:
     labels: tuple[str, ...]
     words: tuple[tuple[str, int], ...]  # its words that the new topic makes more likely
     more_words: int
+    passage: Passage | None  # its text, where that is kept
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class ClusterView:
     absent: WordList
     documents: tuple[DocumentRow, ...]
     has_labels: bool
+    has_texts: bool
     metrics: tuple[str, ...] | None  # of METRICS, after the label
     label: str
 
@@ -130,7 +133,10 @@ def make_view(sources: Sources) -> View:
     result, run = sources.result, sources.run or {}
     settings = run.get("configuration") or sources.settings
     level = _look_up(settings, "detection", "significance", "level")
-    clusters = [_view_cluster(cluster, sources, level) for cluster in result["clusters"]]
+    forms = {}
+    if sources.tokeniser is not None:
+        forms = find_forms(sources.texts.values(), sources.tokeniser)
+    clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result["clusters"]]
     found = tuple(cluster for cluster in clusters if cluster.significant)
     candidates = tuple(cluster for cluster in clusters if not cluster.significant)
     n_documents = result["corpus"]["test"]["documents"]
@@ -181,9 +187,12 @@ def is_raised(word: Mapping[str, Any]) -> bool:
     return bool(word["occurring"] and word["probability"] > word["shared_probability"])
 
 
-def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | None) -> ClusterView:
+def _view_cluster(
+    cluster: Mapping[str, Any], sources: Sources, level: float | None, forms: Mapping[str, str]
+) -> ClusterView:
     words = cluster["salient_words"]
     raised = [word["word"] for word in words if is_raised(word)]
+    kinds = {word["word"]: "more" if is_raised(word) else "less" for word in words}
     steps = cluster["growth"]
     documents = cluster["documents"]
     gains = cluster["chance_gains"]
@@ -197,7 +206,9 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
         search_p_value="–"
         if cluster["search_p_value"] is None
         else show_p_value(cluster["search_p_value"]),
-        about=tuple(shorten(word, SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]),
+        about=tuple(
+            shorten(forms.get(word, word), SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]
+        ),
         p_sentence=say_p_value(cluster),
         reason="" if cluster["significant"] else say_reason(cluster, level),
         histogram=charts.draw_histogram(cluster["bootstrap_scores"], cluster["score"])
@@ -211,33 +222,43 @@ def _view_cluster(cluster: Mapping[str, Any], sources: Sources, level: float | N
         )
         if steps
         else None,
-        occurring=_view_words([word for word in words if word["occurring"]]),
-        absent=_view_words([word for word in words if not word["occurring"]]),
+        occurring=_view_words([word for word in words if word["occurring"]], forms),
+        absent=_view_words(
+            # Their own probability is the same for all: the most usual ones tell most.
+            sorted(
+                (word for word in words if not word["occurring"]),
+                key=lambda word: -word["shared_probability"],
+            ),
+            forms,
+        ),
         documents=tuple(
-            _view_document(place, document, sources, raised)
+            _view_document(place, document, sources, raised, kinds)
             for place, document in enumerate(documents[:MOST_DOCUMENTS], 1)
         ),
         has_labels=any(document["labels"] for document in documents),
+        has_texts=any(document["row"] in sources.texts for document in documents),
         metrics=tuple(f"{found[name]:.2f}" for name in METRICS) if found else None,
         label=clean(found["label"]) if found else "",
     )
 
 
-def _view_words(words: Sequence[Mapping[str, Any]]) -> WordList:
+def _view_words(words: Sequence[Mapping[str, Any]], forms: Mapping[str, str]) -> WordList:
     shown = words[:MOST_WORDS]
     decades = charts.Decades.of(
         [word[key] for word in shown for key in ("probability", "shared_probability")]
     )
     return WordList(
-        tuple(_view_word(word, decades) for word in shown), len(words), decades.draw_scale()
+        tuple(_view_word(word, decades, forms) for word in shown),
+        len(words),
+        decades.draw_scale(),
     )
 
 
-def _view_word(word: Mapping[str, Any], decades: charts.Decades) -> Word:
+def _view_word(word: Mapping[str, Any], decades: charts.Decades, forms: Mapping[str, str]) -> Word:
     own, shared = word["probability"], word["shared_probability"]
     ratio = math.log(own / shared) if own > 0 and shared > 0 else 0.0
     return Word(
-        clean(word["word"]),
+        clean(forms.get(word["word"], word["word"])),
         show_probability(own),
         show_probability(shared),
         show_ratio(own, shared),
@@ -247,7 +268,11 @@ def _view_word(word: Mapping[str, Any], decades: charts.Decades) -> Word:
 
 
 def _view_document(
-    place: int, document: Mapping[str, Any], sources: Sources, raised: Sequence[str]
+    place: int,
+    document: Mapping[str, Any],
+    sources: Sources,
+    raised: Sequence[str],
+    kinds: Mapping[str, str],
 ) -> DocumentRow:
     counts = sources.counts.get(document["row"], {})
     # The most frequent first; among equals, the order of the cluster's words.
@@ -262,7 +287,15 @@ def _view_document(
         tuple(map(clean, document["labels"])),
         tuple((clean(word), counts[word]) for word in words[:DOCUMENT_WORDS]),
         max(len(words) - DOCUMENT_WORDS, 0),
+        _view_text(sources, document["row"], kinds),
     )
+
+
+def _view_text(sources: Sources, row: int, kinds: Mapping[str, str]) -> Passage | None:
+    text = sources.texts.get(row)
+    if text is None or sources.tokeniser is None:
+        return None
+    return mark_words(text, sources.tokeniser.locate(text), kinds)
 
 
 def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

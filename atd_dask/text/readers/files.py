@@ -95,14 +95,24 @@ def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
             yield from _walk(fs, root, entry["name"])
 
 
-def digest_files(path: str, advance: Callable[[int], None]) -> str:
-    """A SHA-256 of the names and bytes of all files that `path` stands for; `advance` is told how
-    many bytes were read."""
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a path stands for: a SHA-256 of the names and bytes of all its files, how many files
+    there are, and how many lines, unless some are packed."""
+
+    sha256: str
+    n_files: int
+    n_lines: int | None
+
+
+def look_at_files(path: str, advance: Callable[[int], None]) -> Inputs:
+    """Reads all files that `path` stands for; `advance` is told how many bytes were read."""
     fs, root = open_filesystem(path)
     with reachable(path):
         is_folder = fs.isdir(root)
     files = [file for file, _ in walk_files(path)] if is_folder else find_files(path, ())
     content = hashlib.sha256()
+    n_lines = 0
     for file in files:
         size = 0
         content.update(file.name.encode() + b"\0")
@@ -110,9 +120,11 @@ def digest_files(path: str, advance: Callable[[int], None]) -> str:
             for block in read_blocks(stream):
                 content.update(block)
                 size += len(block)
+                n_lines += count_lines(block)
         content.update(size.to_bytes(8, "little"))
         advance(size)
-    return content.hexdigest()
+    packed = any(file.url.lower().endswith(_GZIP) for file in files)
+    return Inputs(content.hexdigest(), len(files), None if packed else n_lines)
 
 
 @contextmanager
