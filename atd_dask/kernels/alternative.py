@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.fitting import (
-    fill_rows,
+    fill_columns,
     fit_document,
     load_document,
     longest_document,
@@ -98,7 +98,7 @@ def new_topic_shares(context, extra, indptr, terms, counts):
         first = indptr[d]
         last = indptr[d + 1]
         n, length = load_document(table, terms[first:last], counts[first:last], work)
-        fill_rows(table, extra, work, n)
+        fill_columns(table, extra, work, n)
         m = start_from(work, new)
         anchors[new] = d
         m, _ = fit_document(table, slope, anchors, d, work, m, n, length)
@@ -179,7 +179,7 @@ def train_topic(context, indptr, terms, counts):
             n, length = load_document(table, terms[first:last], counts[first:last], work)
             if n == 0:
                 continue
-            fill_rows(table, extra, work, n)
+            fill_columns(table, extra, work, n)
             m = n_active[d]
             for a in range(m):
                 work.active[a] = active[d, a]
