@@ -45,7 +45,8 @@ class Workspace(NamedTuple):
 
     words: Ints  # n
     counts: Floats  # n
-    columns: Floats  # n × j: probabilities of the document's words
+    places: Ints  # n: of the words in `columns`
+    columns: Floats  # places × j: probabilities of words under every topic
     rows: Floats  # j × n: the same, of topics that are or were on
     p: Floats  # n
     active: Topics  # m
@@ -63,13 +64,21 @@ class Workspace(NamedTuple):
 
 @kernel
 def make_workspace(n_topics, longest):
+    """For documents that come one after the other, with columns of their own."""
+    return make_shared_workspace(n_topics, longest, longest)
+
+
+@kernel
+def make_shared_workspace(n_topics, longest, n_places):
+    """For documents that share their columns."""
     log_choose = np.zeros(n_topics + 1)
     for m in range(1, n_topics + 1):
         log_choose[m] = log_choose[m - 1] + math.log((n_topics - m + 1) / m)
     return Workspace(
         np.zeros(longest, np.int64),
         np.zeros(longest),
-        np.zeros((longest, n_topics)),
+        np.zeros(longest, np.int64),
+        np.zeros((n_places, n_topics)),
         np.zeros((n_topics, longest)),
         np.zeros(longest),
         np.zeros(n_topics, np.int32),
@@ -109,24 +118,30 @@ def load_document(table, terms, counts, work):
 
 
 @inner_kernel
+def fill_column(table, work, word, place):
+    """The probabilities of a word under every topic of the table."""
+    for j in range(len(work.rows)):
+        work.columns[place, j] = table.shared[word]
+    for k in range(table.indptr[word], table.indptr[word + 1]):
+        work.columns[place, table.topics[k]] = table.probabilities[k]
+
+
+@inner_kernel
 def fill_columns(table, extra, work, n):
     """The probabilities of the document's words under every topic; the topic after the table's
     last, if the workspace has one, is `extra`."""
-    n_topics = len(work.rows)
     for i in range(n):
         word = work.words[i]
-        for j in range(n_topics):
-            work.columns[i, j] = table.shared[word]
-        for k in range(table.indptr[word], table.indptr[word + 1]):
-            work.columns[i, table.topics[k]] = table.probabilities[k]
-        if n_topics > table.n_topics:
+        work.places[i] = i
+        fill_column(table, work, word, i)
+        if len(work.rows) > table.n_topics:
             work.columns[i, table.n_topics] = extra[word]
 
 
 @inner_kernel
 def fill_row(work, topic, n):
     for i in range(n):
-        work.rows[topic, i] = work.columns[i, topic]
+        work.rows[topic, i] = work.columns[work.places[i], topic]
 
 
 @inner_kernel
@@ -172,11 +187,12 @@ def all_gradients(table, work, n, length):
     total = 0.0
     for i in range(n):
         shared = table.shared[work.words[i]]
+        place = work.places[i]
         weight = work.counts[i] / work.p[i]
         base += weight * shared
-        total += weight * work.columns[i, len(g) - 1]
+        total += weight * work.columns[place, len(g) - 1]
         for j in range(len(g)):
-            g[j] += weight * (work.columns[i, j] - shared)
+            g[j] += weight * (work.columns[place, j] - shared)
     for j in range(table.n_topics):
         g[j] = (g[j] + base) / length
     if len(g) > table.n_topics:
