@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from atd_dask.pipelines.bench import measure
 from atd_dask.pipelines.corpora import paper_config
 
 from atd_dask.errors import AtdError
-from atd_dask.interface.config import as_dict
+from atd_dask.interface.settings import key_name
 from atd_dask.storage.runs import read_run
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[s
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         config = paper_config(name, corpora, f"{folder}/{name}")
         path = Path(folder, f"{name}.yaml")
-        path.write_text(json.dumps(_without_nothing(as_dict(config))), encoding="utf-8")
+        path.write_text(json.dumps(spell_out(config)), encoding="utf-8")
         rows = []
         for what in ("compiling what is not compiled yet", "compiled"):
             with progress.task(f"run {name}, {what}"), measure() as usage:
@@ -54,8 +55,19 @@ def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[s
         return rows
 
 
-def _without_nothing(part: Any) -> Any:
-    """A configuration with those keys alone that have a value."""
-    if not isinstance(part, dict):
+def spell_out(part: Any) -> Any:
+    """A configuration as a file says it: those keys alone that are not at their default."""
+    if isinstance(part, list | tuple):
+        return [spell_out(value) for value in part]
+    if not dataclasses.is_dataclass(part):
         return part
-    return {key: _without_nothing(value) for key, value in part.items() if value is not None}
+    return {
+        key_name(item): spell_out(value)
+        for item in dataclasses.fields(part)
+        if (value := getattr(part, item.name)) != _default(item)
+    }
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    made = item.default_factory
+    return item.default if made is dataclasses.MISSING else made()

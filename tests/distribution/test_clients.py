@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 from distributed import LocalCluster
 
@@ -297,3 +298,13 @@ def test_connect_inside_an_event_loop(scheduler: Path) -> None:
         clients._check_scheduler(address_of(scheduler), None)
 
     asyncio.run(ask())
+
+
+def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_often() -> None:
+    keys = list(clients.UPKEEP)
+    mine = {"distributed.admin.tick.interval": "50ms"}
+    before = [dask.config.get(key) for key in keys]
+    with dask.config.set(mine), connect(ClusterOptions(local=SMALL)) as client:
+        (there,) = client.run(lambda: {key: dask.config.get(key) for key in keys}).values()
+    assert there == clients.UPKEEP | mine
+    assert [dask.config.get(key) for key in keys] == before
