@@ -42,7 +42,7 @@ class Usage:
 
 @contextmanager
 def measure() -> Iterator[Usage]:
-    """Fills in the usage when the block ends; children must still be alive then."""
+    """Fills in the usage when the block ends. Of children that ended before, their work counts."""
     import psutil
 
     usage = Usage()
@@ -58,7 +58,7 @@ def measure() -> Iterator[Usage]:
                 times = process.cpu_times()
             except psutil.Error:
                 continue
-            total += times.user + times.system
+            total += times.user + times.system + times.children_user + times.children_system
         return total
 
     ended = threading.Event()

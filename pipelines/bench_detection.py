@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,7 @@ from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.kernels.wording import make_table
 from atd_dask.storage.corpus import CorpusStore
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 REPLICATES = 200  # of B2: enough for the level 0.01
 TIMED_REPLICATES = 1000
+TIMED_DOCUMENTS = 85  # at most, of the first cluster
 NORMAL_SHARE = 0.25  # of the normal documents, those that go into the batch of another split
 
 Row = dict[str, Any]
@@ -208,18 +211,24 @@ def _summarise(runs: Sequence[dict[str, float]]) -> dict[str, str]:
     return row | {"seconds": spread([run["seconds"] for run in runs], 1)}
 
 
-def bench_speed(name: str, corpora: str | None, progress: Progress) -> list[Row]:
+def bench_speed(
+    name: str, corpora: str | None, reference: str | None, progress: Progress
+) -> list[Row]:
     """How long the pieces of a detection take, and what their distribution adds.
 
     Kernel time is CPU time in this process; the time of a cluster passes while its one or two
-    workers, a thread each, do the same replicates.
+    workers, a thread each, do the same replicates. The null model is one that is trained here, or
+    that of the authors in the folder `reference`.
     """
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
         connect(ClusterOptions(local=LocalOptions(workers=1, threads=1))) as client,
     ):
         split = _read_split(name, corpora, f"{folder}/{name}", client, progress)
-        (table,) = _train(split, 1, client)
+        if reference is None:
+            (table,) = _train(split, 1, client)
+        else:
+            table = read_reference(name, reference)
     grower, growth, bootstrap = _grow_first(split, table)
     alone = _clock(lambda: grow_cluster((grower, KeepNothing(), 1, None), growth))
     kernel = _clock(lambda: score_replicates(bootstrap, range(TIMED_REPLICATES)))
@@ -238,6 +247,18 @@ def bench_speed(name: str, corpora: str | None, progress: Progress) -> list[Row]
         what = f"{TIMED_REPLICATES} replicates, workers: {workers}"
         rows.append({"what": what, "seconds": f"{seconds:.2f} ({more})"})
     return rows
+
+
+def read_reference(name: str, folder: str) -> WordTable:
+    """The null model that the authors' programs learned from a corpus of the paper."""
+    path = Path(folder, f"{name}_null_model.npz")
+    try:
+        with np.load(path) as model:
+            return make_table(model["shared"], model["word_switch_u"] > 0, model["beta_topics"])
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(
+            f"a null model of the authors must be a readable file, got {path}: {error}"
+        ) from None
 
 
 def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
@@ -267,7 +288,7 @@ def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, Cluster
     search = ClusterSearch(fitter, batch, everyone, rules, pool, (1, 1))
     growth = search.propose(runner, KeepNothing(), 1)
     assert growth is not None
-    documents = np.array(growth.documents)
+    documents = np.array(growth.documents[:TIMED_DOCUMENTS])
     theta = fit.take(documents).proportions.dense(table.n_topics)
     key = make_key("bench")
     bootstrap = ClusterBootstrap.of(fitter, pool, theta, fit.lengths[documents], key)

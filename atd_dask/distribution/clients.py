@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 TIMEOUT = 10.0  # seconds that a scheduler may take to answer
 
+# How often the processes of a cluster on this machine look at themselves. As often as Dask has it,
+# that takes a tenth of a CPU, mostly for a profile that a hundredth of a second divides.
+UPKEEP = {
+    "distributed.admin.system-monitor.interval": "1s",
+    "distributed.admin.tick.interval": "200ms",
+    "distributed.worker.profile.interval": "100ms",
+}
+
 
 @dataclass(frozen=True)
 class LocalOptions:
@@ -207,7 +215,7 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
         kwargs["security"] = security
     with ExitStack() as stack:
         try:
-            with _deaf_children():
+            with _deaf_children(), _less_upkeep(cluster.class_ is None):
                 started = make(**kwargs)
             if not isinstance(started, _distributed().deploy.Cluster):
                 raise TypeError(f"it is a {type(started).__name__}, not a cluster")
@@ -218,6 +226,17 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
             # Whatever a cluster of the user's choice raises, it is the choice that must be mended.
             raise SchedulerError(f"The Dask cluster {name} cannot be started: {error}") from error
         yield started
+
+
+@contextmanager
+def _less_upkeep(wanted: bool) -> Iterator[None]:
+    """Takes the place of Dask's own intervals; those that the user has set stay."""
+    from dask import config
+
+    defaults = config.merge(*config.defaults)
+    unset = [key for key in UPKEEP if config.get(key) == config.get(key, config=defaults)]
+    with config.set({key: UPKEEP[key] for key in unset if wanted}):
+        yield
 
 
 @contextmanager

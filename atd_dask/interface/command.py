@@ -443,12 +443,18 @@ def bench_train(
     "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
 )
 @click.option("--default-only", is_flag=True, help="Leave out the other rules, and the speed.")
+@click.option(
+    "--reference",
+    metavar="DIR",
+    help="Measure the speed alone, with the authors' null model from this folder.",
+)
 @_logging_options
 def bench_detect(
     corpora: tuple[str, ...],
     folder: str | None,
     seeds: int,
     default_only: bool,
+    reference: str | None,
     progress: Progress,
 ) -> None:
     """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
@@ -458,12 +464,24 @@ def bench_detect(
     variants = measurements.list_variants()
     if default_only:
         variants = {"default": variants["default"]}
-    else:
-        _print_rows(measurements.bench_speed(names[0], folder, progress))
+    if reference is not None or not default_only:
+        _print_rows(measurements.bench_speed(names[0], folder, reference, progress))
         click.echo()
+    if reference is not None:
+        return
     for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
         _print_rows(rows)
         click.echo()
+
+
+@bench.command("job")
+@click.argument("corpus", default="reuters")
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@_logging_options
+def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
+    """Do the whole job of CORPUS (reuters, synthetic or newsgroups) and measure all processes."""
+    measure = import_module("atd_dask.pipelines.bench_job").bench_job
+    _print_rows(measure(corpus, folder, progress))
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

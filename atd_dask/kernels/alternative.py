@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.fitting import (
-    fill_rows,
+    fill_column,
+    fill_columns,
     fit_document,
     load_document,
     longest_document,
+    make_shared_workspace,
     make_workspace,
     start_from,
 )
@@ -98,7 +100,7 @@ def new_topic_shares(context, extra, indptr, terms, counts):
         first = indptr[d]
         last = indptr[d + 1]
         n, length = load_document(table, terms[first:last], counts[first:last], work)
-        fill_rows(table, extra, work, n)
+        fill_columns(table, extra, work, n)
         m = start_from(work, new)
         anchors[new] = d
         m, _ = fit_document(table, slope, anchors, d, work, m, n, length)
@@ -117,7 +119,6 @@ def train_topic(context, indptr, terms, counts):
     n_docs = len(indptr) - 1
     n_words = len(table.shared)
     new = table.n_topics
-    work = make_workspace(new + 1, longest_document(indptr))
     x = np.zeros(n_words)
     on = np.zeros(n_words, np.bool_)
     tokens = 0
@@ -130,11 +131,16 @@ def train_topic(context, indptr, terms, counts):
     for word in range(n_words):
         n_occurring += on[word]
     words = np.zeros(n_occurring, np.int32)
+    places = np.zeros(n_words, np.int64)
     n_occurring = 0
     for word in range(n_words):
         if on[word]:
             words[n_occurring] = word
+            places[word] = n_occurring
             n_occurring += 1
+    work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring)
+    for place in range(n_occurring):
+        fill_column(table, work, words[place], place)
     if context.every_word:
         for word in range(n_words):
             on[word] = table.shared[word] > 0.0
@@ -171,15 +177,17 @@ def train_topic(context, indptr, terms, counts):
             )
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
-        for e in range(len(words)):
-            x[words[e]] = 0.0
+        for place in range(n_occurring):
+            x[words[place]] = 0.0
+            work.columns[place, new] = extra[words[place]]
         for d in range(n_docs):
             first = indptr[d]
             last = indptr[d + 1]
             n, length = load_document(table, terms[first:last], counts[first:last], work)
             if n == 0:
                 continue
-            fill_rows(table, extra, work, n)
+            for i in range(n):
+                work.places[i] = places[work.words[i]]
             m = n_active[d]
             for a in range(m):
                 work.active[a] = active[d, a]

@@ -20,6 +20,7 @@ import numpy as np
 from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.mixtures import (
     GAP,
+    LEAST_RISE,
     MAX_EXCHANGES,
     exchange,
     gradients,
@@ -44,7 +45,9 @@ class Workspace(NamedTuple):
 
     words: Ints  # n
     counts: Floats  # n
-    rows: Floats  # j × n: probabilities of the document's words
+    places: Ints  # n: of the words in `columns`
+    columns: Floats  # places × j: probabilities of words under every topic
+    rows: Floats  # j × n: the same, of topics that are or were on
     p: Floats  # n
     active: Topics  # m
     theta: Floats  # m
@@ -55,17 +58,27 @@ class Workspace(NamedTuple):
     trial_active: Topics  # m
     trial_theta: Floats  # m
     direction: Floats  # n
+    terms: Floats  # n: of a sum
     log_choose: Floats  # j + 1: log C(M, m)
 
 
 @kernel
 def make_workspace(n_topics, longest):
+    """For documents that come one after the other, with columns of their own."""
+    return make_shared_workspace(n_topics, longest, longest)
+
+
+@kernel
+def make_shared_workspace(n_topics, longest, n_places):
+    """For documents that share their columns."""
     log_choose = np.zeros(n_topics + 1)
     for m in range(1, n_topics + 1):
         log_choose[m] = log_choose[m - 1] + math.log((n_topics - m + 1) / m)
     return Workspace(
         np.zeros(longest, np.int64),
         np.zeros(longest),
+        np.zeros(longest, np.int64),
+        np.zeros((n_places, n_topics)),
         np.zeros((n_topics, longest)),
         np.zeros(longest),
         np.zeros(n_topics, np.int32),
@@ -76,6 +89,7 @@ def make_workspace(n_topics, longest):
         np.zeros(longest),
         np.zeros(n_topics, np.int32),
         np.zeros(n_topics),
+        np.zeros(longest),
         np.zeros(longest),
         log_choose,
     )
@@ -104,19 +118,38 @@ def load_document(table, terms, counts, work):
 
 
 @inner_kernel
-def fill_rows(table, extra, work, n):
+def fill_column(table, work, word, place):
+    """The probabilities of a word under every topic of the table."""
+    for j in range(len(work.rows)):
+        work.columns[place, j] = table.shared[word]
+    for k in range(table.indptr[word], table.indptr[word + 1]):
+        work.columns[place, table.topics[k]] = table.probabilities[k]
+
+
+@inner_kernel
+def fill_columns(table, extra, work, n):
     """The probabilities of the document's words under every topic; the topic after the table's
     last, if the workspace has one, is `extra`."""
-    for j in range(table.n_topics):
-        for i in range(n):
-            work.rows[j, i] = table.shared[work.words[i]]
     for i in range(n):
         word = work.words[i]
-        for k in range(table.indptr[word], table.indptr[word + 1]):
-            work.rows[table.topics[k], i] = table.probabilities[k]
-    if len(work.rows) > table.n_topics:
-        for i in range(n):
-            work.rows[table.n_topics, i] = extra[work.words[i]]
+        work.places[i] = i
+        fill_column(table, work, word, i)
+        if len(work.rows) > table.n_topics:
+            work.columns[i, table.n_topics] = extra[word]
+
+
+@inner_kernel
+def fill_row(work, topic, n):
+    for i in range(n):
+        work.rows[topic, i] = work.columns[work.places[i], topic]
+
+
+@inner_kernel
+def fill_rows(table, extra, work, n):
+    """The columns, and the rows of all topics."""
+    fill_columns(table, extra, work, n)
+    for topic in range(len(work.rows)):
+        fill_row(work, topic, n)
 
 
 @inner_kernel
@@ -145,24 +178,25 @@ def start_from(work, topic):
 
 
 @inner_kernel
-def _all_gradients(table, work, n, length):
+def all_gradients(table, work, n, length):
     """g of every topic, from the shared probabilities and what the topics have above them."""
     g = work.all_g
     for j in range(len(g)):
         g[j] = 0.0
     base = 0.0
+    total = 0.0
     for i in range(n):
-        word = work.words[i]
+        shared = table.shared[work.words[i]]
+        place = work.places[i]
         weight = work.counts[i] / work.p[i]
-        base += weight * table.shared[word]
-        for k in range(table.indptr[word], table.indptr[word + 1]):
-            g[table.topics[k]] += weight * table.excess[k]
+        base += weight * shared
+        total += weight * work.columns[place, len(g) - 1]
+        for j in range(len(g)):
+            g[j] += weight * (work.columns[place, j] - shared)
     for j in range(table.n_topics):
         g[j] = (g[j] + base) / length
-    for j in range(table.n_topics, len(g)):
-        for i in range(n):
-            g[j] += work.counts[i] / work.p[i] * work.rows[j, i]
-        g[j] /= length
+    if len(g) > table.n_topics:
+        g[table.n_topics] = total / length
 
 
 @inner_kernel
@@ -176,7 +210,15 @@ def _pays(work, needed, m, n, length):
         if m == 1:
             return False
         largest = gradients(
-            work.counts, work.rows, work.trial_active, work.trial_p, work.g, m, n, length
+            work.counts,
+            work.rows,
+            work.trial_active,
+            work.trial_p,
+            work.g,
+            work.terms,
+            m,
+            n,
+            length,
         )
         left = length * math.log(largest)
         if reached + left <= needed or left <= GAP:
@@ -189,8 +231,10 @@ def _pays(work, needed, m, n, length):
             work.trial_p,
             work.g,
             work.direction,
+            work.terms,
             m,
             n,
+            LEAST_RISE,
         ):
             return False
     return False
@@ -212,6 +256,7 @@ def _take_trial(work, m, n, length):
         work.p,
         work.g,
         work.direction,
+        work.terms,
         m,
         n,
         length,
@@ -225,7 +270,7 @@ def _add_topic(table, slope, work, m, n, length, now):
     n_all = len(work.all_g)
     if m == n_all:
         return m, now
-    _all_gradients(table, work, n, length)
+    all_gradients(table, work, n, length)
     least = 0.0
     for j in range(n_all):
         work.spent[j] = 0
@@ -252,6 +297,7 @@ def _add_topic(table, slope, work, m, n, length, now):
             return m, now
         work.spent[chosen] = 1
         cost = structure + slope[chosen] * length
+        fill_row(work, chosen, n)
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
         rise = length * (work.all_g[chosen] - 1.0)
@@ -259,11 +305,13 @@ def _add_topic(table, slope, work, m, n, length, now):
         if rise > 0.0:
             below, start = False, 0.5
             if m == 1 and cost > 0.0:
-                below, start = stays_below(work.counts, work.p, work.direction, n, rise, cost)
+                below, start = stays_below(
+                    work.counts, work.p, work.direction, work.terms, n, rise, cost
+                )
             if below:
                 continue
             share = line_maximum(
-                work.counts, work.p, work.direction, n, max(start, 0.01), 1.0, ROUGHLY
+                work.counts, work.p, work.direction, work.terms, n, max(start, 0.01), 1.0, ROUGHLY
             )
         for i in range(n):
             work.trial_p[i] = work.p[i] + share * work.direction[i]
@@ -313,6 +361,7 @@ def fit_document(table, slope, anchors, row, work, m, n, length):
     """Fits the document in `work` from its m active topics on; gives how many are active in the
     end and the log-likelihood."""
     for a in range(m):
+        fill_row(work, work.active[a], n)
         work.trial_active[a] = work.active[a]
         work.trial_theta[a] = work.theta[a]
     mix(work.rows, work.active, work.theta, work.trial_p, m, n)
@@ -369,7 +418,7 @@ def _fit_block(
             work.theta[a] = start_theta[start_indptr[d] + a]
         if m == 0:
             m = start_from(work, best_topic(table, work, n))
-        fill_rows(table, extra, work, n)
+        fill_columns(table, extra, work, n)
         m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
         costs[d] = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
         _sort_active(work, m)

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
 from atd_dask.kernels.fitting import (
     Fit,
-    fill_rows,
+    all_gradients,
+    fill_columns,
+    fill_row,
     fit_document,
     load_document,
     longest_document,
@@ -27,11 +29,12 @@ from atd_dask.kernels.fitting import (
     start_from,
 )
 from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.mixtures import exchange, gradients, log_likelihood, mix
+from atd_dask.kernels.mixtures import exchange, log_likelihood, mix
 from atd_dask.kernels.model import Block, Floats, Ints
 
 # How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
 NEAR = 0.1
+NEARLY = 0.01  # and each step of it to its own end
 MAX_STEPS = 200
 
 # Above what rounding can do to a relative gain.
@@ -39,19 +42,48 @@ ROUNDING = 1e-10
 
 
 @inner_kernel
-def _approach(work, m, n, length):
-    """Brings the mixture of the first m topics near to the best; gives its log-likelihood and
-    the largest g."""
+def _approach(table, work, m, n, length):
+    """Brings the mixture of the document in `work`, of m topics, near to the best of all topics;
+    gives its log-likelihood and the largest g of the table's topics."""
+    for a in range(m):
+        fill_row(work, work.active[a], n)
     mix(work.rows, work.active, work.theta, work.p, m, n)
-    largest = 1.0
-    for _ in range(MAX_STEPS):
-        largest = gradients(work.counts, work.rows, work.active, work.p, work.g, m, n, length)
-        if length * (largest - 1.0) <= NEAR:
+    for step in range(MAX_STEPS + 1):
+        all_gradients(table, work, n, length)
+        best = 0
+        for j in range(1, len(work.all_g)):
+            if work.all_g[j] > work.all_g[best]:
+                best = j
+        if step == MAX_STEPS or length * (work.all_g[best] - 1.0) <= NEAR:
             break
+        place = m
+        for a in range(m):
+            work.g[a] = work.all_g[work.active[a]]
+            if work.active[a] == best:
+                place = a
+        if place == m:
+            work.active[m] = best
+            work.theta[m] = 0.0
+            work.g[m] = work.all_g[best]
+            fill_row(work, best, n)
+            m += 1
         if not exchange(
-            work.counts, work.rows, work.active, work.theta, work.p, work.g, work.direction, m, n
+            work.counts,
+            work.rows,
+            work.active,
+            work.theta,
+            work.p,
+            work.g,
+            work.direction,
+            work.terms,
+            m,
+            n,
+            NEARLY,
         ):
             break
+    largest = 1.0
+    for j in range(table.n_topics):
+        largest = max(largest, work.all_g[j])
     return log_likelihood(work.counts, work.p, n), largest
 
 
@@ -82,13 +114,12 @@ def _start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
         n, length = load_document(table, terms[first:last], counts[first:last], work)
         if n == 0:
             continue
-        fill_rows(table, extra, work, n)
-        for j in range(n_topics):
-            work.active[j] = j
-            work.theta[j] = 0.0
-        for k in range(theta_indptr[d], theta_indptr[d + 1]):
-            work.theta[topics[k]] = theta[k]
-        reached[d], largest[d] = _approach(work, n_topics, n, length)
+        fill_columns(table, extra, work, n)
+        m = theta_indptr[d + 1] - theta_indptr[d]
+        for a in range(m):
+            work.active[a] = topics[theta_indptr[d] + a]
+            work.theta[a] = theta[theta_indptr[d] + a]
+        reached[d], largest[d] = _approach(table, work, m, n, length)
         _keep_mixture(table, terms, first, last, work, n, weights)
     return weights, reached, largest
 
@@ -140,7 +171,7 @@ def _next_document(
         first = indptr[d]
         last = indptr[d + 1]
         n, length = load_document(table, terms[first:last], counts[first:last], work)
-        fill_rows(table, extra, work, n)
+        fill_columns(table, extra, work, n)
         m = start_from(work, new)
         anchors[new] = d
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
@@ -192,7 +223,7 @@ def _gains_above(
         first = indptr[d]
         last = indptr[d + 1]
         n, length = load_document(table, terms[first:last], counts[first:last], work)
-        fill_rows(table, extra, work, n)
+        fill_columns(table, extra, work, n)
         m = start_from(work, new)
         anchors[new] = d
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
@@ -204,19 +235,8 @@ def _gains_above(
 @inner_kernel
 def _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest):
     """Keeps the mixture that fits the document best with the new topic as it is now."""
-    new = context.table.n_topics
-    for j in range(new + 1):
-        work.trial_theta[j] = 0.0
-    for a in range(m):
-        work.trial_theta[work.active[a]] = work.theta[a]
-    for j in range(new + 1):
-        work.active[j] = j
-        work.theta[j] = work.trial_theta[j]
-    reached[d], _ = _approach(work, new + 1, n, length)
     # The new topic changes from step to step; only the others' g holds on.
-    largest[d] = 1.0
-    for j in range(new):
-        largest[d] = max(largest[d], work.g[j])
+    reached[d], largest[d] = _approach(context.table, work, m, n, length)
     _keep_mixture(context.table, terms, first, last, work, n, weights)
 
 

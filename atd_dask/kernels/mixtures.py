@@ -30,16 +30,18 @@ def log_likelihood(counts, p, n):
 
 
 @inner_kernel
-def slope_along(counts, p, direction, n, x):
+def slope_along(counts, p, direction, terms, n, x):
     """The derivative of Σ c log(p + x·direction)."""
+    for i in range(n):
+        terms[i] = counts[i] * direction[i] / (p[i] + x * direction[i])
     slope = 0.0
     for i in range(n):
-        slope += counts[i] * direction[i] / (p[i] + x * direction[i])
+        slope += terms[i]
     return slope
 
 
 @inner_kernel
-def stays_below(counts, p, direction, n, slope, limit):
+def stays_below(counts, p, direction, terms, n, slope, limit):
     """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
     less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
 
@@ -53,7 +55,7 @@ def stays_below(counts, p, direction, n, slope, limit):
         if following >= 1.0:
             return False, x
         limit -= part
-        falls = slope_along(counts, p, direction, n, following)
+        falls = slope_along(counts, p, direction, terms, n, following)
         if falls <= 0.0:
             return True, x
         slope = falls
@@ -62,7 +64,7 @@ def stays_below(counts, p, direction, n, slope, limit):
 
 
 @inner_kernel
-def line_maximum(counts, p, direction, n, start, upper, enough):
+def line_maximum(counts, p, direction, terms, n, start, upper, enough):
     """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
     Ends when a step promises no more than `enough`.
 
@@ -73,12 +75,13 @@ def line_maximum(counts, p, direction, n, start, upper, enough):
     high = upper
     x = start
     for _ in range(MAX_NEWTON):
+        for i in range(n):
+            terms[i] = direction[i] / (p[i] + x * direction[i])
         slope = 0.0
         curvature = 0.0
         for i in range(n):
-            ratio = direction[i] / (p[i] + x * direction[i])
-            slope += counts[i] * ratio
-            curvature += counts[i] * ratio * ratio
+            slope += counts[i] * terms[i]
+            curvature += counts[i] * terms[i] * terms[i]
         if curvature <= 0.0:
             return x
         if slope > 0.0:
@@ -87,7 +90,7 @@ def line_maximum(counts, p, direction, n, start, upper, enough):
             high = x
         step = slope / curvature
         following = x + step
-        if following >= upper and slope_along(counts, p, direction, n, upper) >= 0.0:
+        if following >= upper and slope_along(counts, p, direction, terms, n, upper) >= 0.0:
             return upper
         if not (low < following < high):
             following = 0.5 * (low + high)
@@ -98,15 +101,16 @@ def line_maximum(counts, p, direction, n, start, upper, enough):
 
 
 @inner_kernel
-def gradients(counts, rows, active, p, g, m, n, length):
+def gradients(counts, rows, active, p, g, terms, m, n, length):
     """g of each active topic; gives the largest."""
-    largest = 0.0
     for i in range(n):
-        p_i = counts[i] / p[i]
-        for a in range(m):
-            g[a] = p_i * rows[active[a], i] + (g[a] if i > 0 else 0.0)
+        terms[i] = counts[i] / p[i]
+    largest = 0.0
     for a in range(m):
-        g[a] /= length
+        total = 0.0
+        for i in range(n):
+            total += terms[i] * rows[active[a], i]
+        g[a] = total / length
         largest = max(largest, g[a])
     return largest
 
@@ -121,8 +125,9 @@ def mix(rows, active, theta, p, m, n):
 
 
 @inner_kernel
-def exchange(counts, rows, active, theta, p, g, direction, m, n):
-    """Moves proportion from the topic of least g to the topic of largest g, as far as it pays."""
+def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
+    """Moves proportion from the topic of least g to the topic of largest g, as far as it pays,
+    or to where a step promises no more than `enough`."""
     best = 0
     for a in range(1, m):
         if g[a] > g[best]:
@@ -136,7 +141,7 @@ def exchange(counts, rows, active, theta, p, g, direction, m, n):
     for i in range(n):
         direction[i] = rows[active[best], i] - rows[active[worst], i]
     upper = theta[worst]
-    moved = line_maximum(counts, p, direction, n, 0.5 * upper, upper, LEAST_RISE)
+    moved = line_maximum(counts, p, direction, terms, n, 0.5 * upper, upper, enough)
     if moved >= upper:
         moved = upper
         theta[worst] = 0.0
@@ -148,13 +153,13 @@ def exchange(counts, rows, active, theta, p, g, direction, m, n):
 
 
 @inner_kernel
-def maximise(counts, rows, active, theta, p, g, direction, m, n, length):
+def maximise(counts, rows, active, theta, p, g, direction, terms, m, n, length):
     """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
     if m == 1:
         return
     for _ in range(MAX_EXCHANGES):
-        largest = gradients(counts, rows, active, p, g, m, n, length)
+        largest = gradients(counts, rows, active, p, g, terms, m, n, length)
         if length * (largest - 1.0) <= GAP:
             return
-        if not exchange(counts, rows, active, theta, p, g, direction, m, n):
+        if not exchange(counts, rows, active, theta, p, g, direction, terms, m, n, LEAST_RISE):
             return

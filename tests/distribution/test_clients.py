@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 from distributed import LocalCluster
 
@@ -313,3 +314,13 @@ os._exit(0)
         [sys.executable, "-c", script], capture_output=True, timeout=60, env=environment
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_often() -> None:
+    keys = list(clients.UPKEEP)
+    mine = {"distributed.admin.tick.interval": "50ms"}
+    before = [dask.config.get(key) for key in keys]
+    with dask.config.set(mine), connect(ClusterOptions(local=SMALL)) as client:
+        (there,) = client.run(lambda: {key: dask.config.get(key) for key in keys}).values()
+    assert there == clients.UPKEEP | mine
+    assert [dask.config.get(key) for key in keys] == before

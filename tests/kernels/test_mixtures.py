@@ -27,7 +27,8 @@ def test_maximise_reaches_the_best_proportions(seed, m, n):
     theta = np.full(m, 1 / m)
     p = np.zeros(n)
     mix(rows, active, theta, p, m, n)
-    maximise(counts, rows, active, theta, p, np.zeros(m), np.zeros(n), m, n, counts.sum())
+    scratch = np.zeros(m), np.zeros(n), np.zeros(n)
+    maximise(counts, rows, active, theta, p, *scratch, m, n, counts.sum())
     reached = log_likelihood(counts, p, n)
     best = naive.document_log_likelihood(
         counts, naive.best_proportions(counts, rows, range(m), 2000), rows
@@ -45,7 +46,7 @@ def test_line_maximum_stands_a_probability_that_is_almost_zero(seed, n):
     p[0] = 1e-19
     direction = rng.random(n) - p
     counts = rng.integers(1, 9, n).astype(float)
-    found = line_maximum(counts, p, direction, n, 0.5, 1.0, 1e-9)
+    found = line_maximum(counts, p, direction, np.zeros(n), n, 0.5, 1.0, 1e-9)
     grid = np.linspace(0, 1, 2001)[1:]
     values = [counts @ np.log(p + x * direction) for x in grid]
     assert counts @ np.log(p + found * direction) >= max(values) - 1e-6
@@ -59,10 +60,10 @@ def test_what_stays_below_a_limit_does(seed, n, limit):
     q = rng.gamma(0.3, 1.0, n) + 1e-6
     direction = q / q.sum() - p
     counts = rng.integers(1, 9, n).astype(float)
-    slope = slope_along(counts, p, direction, n, 0.0)
+    slope = slope_along(counts, p, direction, np.zeros(n), n, 0.0)
     if slope <= 0:
         return
-    below, inside = stays_below(counts, p, direction, n, slope, limit)
+    below, inside = stays_below(counts, p, direction, np.zeros(n), n, slope, limit)
     rise = max(
         counts @ np.log(p + x * direction) - counts @ np.log(p) for x in np.linspace(0, 1, 999)
     )

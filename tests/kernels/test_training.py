@@ -156,6 +156,7 @@ def best_mixture(table, document, active):
         work.p,
         work.g,
         work.direction,
+        work.terms,
         m,
         n,
         length,

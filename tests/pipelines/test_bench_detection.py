@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from atd_dask.pipelines import bench_detection, corpora
-from atd_dask.pipelines.bench_detection import list_variants, split_anew
+from atd_dask.pipelines.bench_detection import list_variants, read_reference, split_anew
 from click.testing import CliRunner
 
 from atd_dask.errors import InputError
@@ -58,3 +58,34 @@ def test_the_command(tmp_path, monkeypatch):
     speed, table = result.stdout.rstrip("\n").split("\n\n")
     assert len(speed.splitlines()) == 6
     assert [line.split("  ")[1].strip() for line in table.splitlines()[1:]] == list(few)
+
+
+def test_the_null_model_of_the_authors_is_read(tmp_path):
+    shared = np.array([0.5, 0.3, 0.2])
+    beta = np.array([[0.6, 0.2, 0.2], [0.5, 0.3, 0.2]])
+    switches = np.array([[1, 1, 0], [0, 0, 0]])
+    path = tmp_path / "reuters_null_model.npz"
+    np.savez(path, shared=shared, word_switch_u=switches, beta_topics=beta)
+    table = read_reference("reuters", str(tmp_path))
+    np.testing.assert_array_equal(table.dense(), beta)
+    assert table.specific_words().tolist() == [2, 0]
+
+
+def test_a_folder_without_the_authors_null_model_is_a_sentence(tmp_path):
+    with pytest.raises(InputError, match="null model of the authors must be a readable file, got"):
+        read_reference("reuters", str(tmp_path))
+
+
+def test_with_the_authors_null_model_the_speed_alone_is_measured(monkeypatch):
+    asked = []
+
+    def measure(*arguments):
+        asked.append(arguments[:3])
+        return [{"what": "growth"}]
+
+    monkeypatch.setattr(bench_detection, "bench_speed", measure)
+    monkeypatch.setattr(bench_detection, "bench_detection", None)
+    result = CliRunner().invoke(atd, ["bench", "detect", "--reference", "golden"])
+    assert result.exit_code == 0, result.stderr
+    assert asked == [("reuters", None, "golden")]
+    assert result.stdout.split() == ["what", "growth"]
