@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 N_WORDS = 5_000
 N_TOPICS = 10
-N_SALIENT = 100
 MEAN_LENGTH = 100
 PLANTED_SHARE = 0.5
-OWN_SHARE = 0.4  # of a topic's words, those that are salient in it
 N_TRAIN = 5_000
 N_VALIDATION = 1_000
 N_PLANTED = 200
@@ -61,7 +59,7 @@ def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
         connect(options) as client,
         measure() as usage,
     ):
-        with progress.task("write documents", n_docs, "documents") as task:
+        with progress.task("write documents", N_TRAIN + N_VALIDATION + n_docs, "documents") as task:
             stores = {
                 part: write_part(Path(folder, part), part, size, rows, task.advance)
                 for part, size, rows in (
@@ -142,11 +140,24 @@ def draw_documents(part: str, n_docs: int, planted: NDArray[np.int64]) -> Iterat
 
 def draw_topics() -> NDArray[np.float64]:
     """Topics × words, the last topic that of the planted documents. All share the frequencies of
-    words, of which some are far more frequent in a topic."""
+    words, of which some are far more frequent in a topic; in the last one these are rare ones, so
+    that its documents are among those from which clusters start."""
     stream = open_stream(1, "bench/batch/topics")
     shared = 1.0 / (np.arange(N_WORDS) + 200.0)
-    topics = np.tile((1 - OWN_SHARE) * shared / shared.sum(), (N_TOPICS + 1, 1))
-    for topic in topics:
-        salient = stream.choice(N_WORDS, N_SALIENT, replace=False)
-        topic[salient] += OWN_SHARE / N_SALIENT
-    return topics
+    shared /= shared.sum()
+    usual, rare = np.arange(N_WORDS // 2), np.arange(N_WORDS // 2, N_WORDS)
+    topics = [_draw_topic(stream, shared, usual, 100, 0.4) for _ in range(N_TOPICS)]
+    return np.stack([*topics, _draw_topic(stream, shared, rare, 30, 0.8)])
+
+
+def _draw_topic(
+    stream: np.random.Generator,
+    shared: NDArray[np.float64],
+    among: NDArray[np.int64],
+    n_salient: int,
+    share: float,
+) -> NDArray[np.float64]:
+    """A topic with a share of its words from some salient ones."""
+    topic = (1 - share) * shared
+    topic[stream.choice(among, n_salient, replace=False)] += share / n_salient
+    return topic

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, Tell
-from atd_dask.distribution.running import Runner
+from atd_dask.distribution.running import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
@@ -183,6 +183,7 @@ class SpreadReplicates:
 def score_drawn(given: tuple[Fitter, Ints, np.uint64], drawn: Drawn) -> Floats:
     """The scores of replicates whose mothers are chosen: each document has one left."""
     fitter, lengths, key = given
+    drawn = align(drawn)
     pool = Pool.of(fitter, drawn.mothers, Proportions.empty(len(drawn.mothers)))
     alone = np.arange(len(lengths) + 1)
     scores = [

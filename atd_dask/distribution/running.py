@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -120,4 +121,10 @@ def _name(step: Callable[..., Any]) -> str:
 
 def hold(value: Any, _: Any = None) -> Any:
     """A value as the result of a task, which Dask makes again when its worker is gone."""
-    return value
+    return align(value)
+
+
+def align(value: Any) -> Any:
+    """The same value in memory of its own. What comes over the wire stands at odd addresses there,
+    and for arrays at such an address all kernels would be compiled once more."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301  what came as a pickle

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.running import Runner
+from atd_dask.distribution.running import Runner, align
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.fitters import Fitter
@@ -110,7 +110,7 @@ def least_likely_in_shard(shard: Shard, question: tuple[Ints, int]) -> tuple[Int
 
 
 def similar_in_shard(shard: Shard, question: tuple[Ints, Floats, int, int]) -> list[Similar]:
-    gone, theta, nearest, before = question
+    gone, theta, nearest, before = align(question)
     usable = shard.among(gone)
     return find_similar(shard.batch.fit, usable, theta, nearest, before + shard.start)
 
@@ -180,6 +180,8 @@ class ShardedBatch(Searched):
         rows = np.concatenate([rows for rows, _ in answers])
         likelihoods = np.concatenate([likelihoods for _, likelihoods in answers])
         order = np.lexsort((rows, likelihoods))[:n_docs]
+        if len(order) > 0:
+            self.take(rows[order])  # all at once: they are what is talked about next
         return rows[order], likelihoods[order]
 
     def next_documents(

@@ -85,14 +85,16 @@ def test_every_cluster_gives_the_bytes_of_a_batch_in_one_piece(
     [
         {"pool": "validation"},
         {"pool": "train", "mothers": 1},
-        {"stop": BicRule(), "remember": False},
+        {"stop": BicRule(), "remember": False, "max_clusters": 2},
         {"settling": None, "mothers": 1, "seeds": 1},
-        {"authors": True, "seeds": 2, "max_clusters": 1},
+        {"authors": True},
         {"every_word": True, "max_size": 12},
     ],
     ids=lambda changes: ",".join(changes),
 )
 def test_every_rule_gives_the_bytes_of_a_batch_in_one_piece(stores, changes, request):
+    few = {"replicates": 100, "searches": 1, "max_clusters": 1, "seeds": 3}
+    changes = few | changes
     whole = run(stores, **changes)
     request.getfixturevalue("cut")
     found = run(stores, **changes)
@@ -120,7 +122,7 @@ def test_a_killed_worker_changes_nothing(stores, expected, cut, moment, monkeypa
             return future
 
         monkeypatch.setattr(client, "submit", kill_after_submitting)
-        assert digest(run(stores, client)) == expected
+        assert digest(run(stores, client, max_clusters=1, searches=0)) == expected[:1]
         assert asked[moment[0]] >= moment[1]
 
 
