@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.distribution.detection import FoundCluster
 from atd_dask.distribution.detection import detect as detect_clusters
+from atd_dask.distribution.rules import FoundCluster
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import describe_clusters
 from atd_dask.interface.config import make_detection

@@ -20,16 +20,12 @@ from atd_dask.pipelines.corpora import paper_config
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
-from atd_dask.distribution.detection import (
-    REPLICATES_PER_TASK,
-    ClusterSearch,
-    KeepNothing,
-    Runner,
-    detect,
-    fit_corpus,
-    grow_cluster,
-    score_replicates,
-)
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.fields import fit_corpus
+from atd_dask.distribution.replicates import REPLICATES_PER_TASK, score_replicates
+from atd_dask.distribution.rules import KeepNothing
+from atd_dask.distribution.running import Runner
+from atd_dask.distribution.searching import ClusterSearch, grow_cluster
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.distribution.warming import compile_detection
 from atd_dask.errors import InputError

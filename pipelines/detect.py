@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.train import model_path
 
-from atd_dask.distribution.detection import FoundCluster
 from atd_dask.distribution.detection import detect as detect_clusters
+from atd_dask.distribution.rules import FoundCluster
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import (
     FORMAT,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.distribution.detection import DetectionRules, detect
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.rules import DetectionRules
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.clusters import MembershipRule, SettleRule
 from atd_dask.kernels.model import Block

@@ -484,6 +484,20 @@ def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
     _print_rows(measure(corpus, folder, progress))
 
 
+@bench.command("batch")
+@click.option(
+    "--documents",
+    default=1_000_000,
+    type=click.IntRange(min=100),
+    help="How many documents to make.",
+)
+@_logging_options
+def bench_batch(documents: int, progress: Progress) -> None:
+    """Detect in a large batch of generated documents, in which some share a topic of their own."""
+    measure = import_module("atd_dask.pipelines.bench_batch").bench_batch
+    _print_rows(measure(documents, progress))
+
+
 def _print_rows(rows: list[dict[str, Any]]) -> None:
     from atd_dask.interface.tables import print_table
 

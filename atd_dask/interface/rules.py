@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atd_dask.distribution.detection import DetectionRules
+from atd_dask.distribution.rules import DetectionRules
 from atd_dask.interface.config import DetectionConfig, as_dict
 from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule, StopRule
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.philox import below, draw_block
@@ -43,7 +43,7 @@ def _expand_tokens(shared, indptr, terms, counts):
 
 
 @kernel
-def _similarities(theta_indptr, topics, theta, query):
+def similarities(theta_indptr, topics, theta, query):
     """The cosine between the proportions of every pool document and `query` (topics)."""
     norm = 0.0
     for j in range(len(query)):
@@ -90,13 +90,34 @@ class Pool:
 
     def mothers(self, theta: Floats) -> Ints:
         """The documents that may be mothers of one with these proportions."""
-        similar = _similarities(*self.proportions.arrays, theta)
+        similar = similarities(*self.proportions.arrays, theta)
         similar[np.diff(self.starts) == 0] = -1.0
-        usable = np.flatnonzero(similar >= 0.0)
-        if len(usable) == 0:
-            return usable
-        last = np.sort(similar[usable])[::-1][min(self.nearest, len(usable)) - 1]
-        return np.flatnonzero(similar >= last - TIE)
+        return choose_similar(similar, self.nearest)
+
+
+def choose_similar(similarities: Floats, nearest: int) -> Ints:
+    """Where the largest similarities stand, and those that equal the last of them; what is negative
+    does not count."""
+    usable = similarities[similarities >= 0.0]
+    if len(usable) == 0:
+        return np.zeros(0, np.int64)
+    rank = len(usable) - min(nearest, len(usable))
+    last = np.partition(usable, rank)[rank]
+    return np.flatnonzero(similarities >= max(last - TIE, 0.0))
+
+
+@inner_kernel
+def choose_mother(mothers, used, once, draw):
+    """One of the mothers of a document by a random number; with `once` the next that is not used,
+    as long as there is one."""
+    chosen = below(draw, len(mothers))
+    if once:
+        for step in range(len(mothers)):
+            other = (chosen + step) % len(mothers)
+            if not used[mothers[other]]:
+                chosen = other
+                break
+    return mothers[chosen]
 
 
 @kernel
@@ -121,18 +142,10 @@ def _draw_rows(
     size = 0
     for d in range(n_docs):
         row = min(d, len(mother_indptr) - 2)
-        first = mother_indptr[row]
-        n_mothers = mother_indptr[row + 1] - first
         number = np.int64(0)
         draw_block(key, replicates[d], parts[d], number, draws)
-        chosen = below(draws[0], n_mothers)
-        if once:
-            for step in range(n_mothers):
-                other = (chosen + step) % n_mothers
-                if not used[mothers[first + other]]:
-                    chosen = other
-                    break
-        mother = mothers[first + chosen]
+        mine = mothers[mother_indptr[row] : mother_indptr[row + 1]]
+        mother = choose_mother(mine, used, once, draws[0])
         used[mother] = True
         n_drawable = starts[mother + 1] - starts[mother]
         for token in range(lengths[d]):

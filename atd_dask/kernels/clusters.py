@@ -7,7 +7,7 @@ has grown may then settle: every document of the batch is asked again whether it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool, count_reaching
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Batch, Candidate
+from atd_dask.kernels.growth import Candidate, Searched
+from atd_dask.kernels.model import Floats
 from atd_dask.kernels.philox import make_key
 
 # So many documents candidates have when they are compared; the one of largest gain then goes on.
@@ -101,11 +102,38 @@ class SettleRule:
         return math.log(odds)
 
 
+@dataclass(frozen=True, slots=True)
+class MembershipTest:
+    """The test of a document that is to join a cluster (Algorithm 3)."""
+
+    document: int
+    theta: Floats  # topics
+    length: int
+    share: float  # of the new topic
+    key: np.uint64
+    replicates: range
+    limit: int  # the count may end once it is above
+
+    def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
+        """How many bootstrap documents have as much of the new topic."""
+        return count_reaching(
+            fitter,
+            topic,
+            pool,
+            self.theta,
+            self.length,
+            self.share,
+            self.key,
+            self.replicates,
+            self.limit,
+        )
+
+
 @dataclass(frozen=True)
 class Grower:
     """Grows clusters in a batch, among the documents that are `available`."""
 
-    batch: Batch
+    batch: Searched
     available: NDArray[np.bool_]  # documents
     rule: StopRule
     settling: SettleRule | None
@@ -132,7 +160,7 @@ class Grower:
         topic = self.batch.train(documents)
         gain = self.batch.gain(documents, topic)
         full = self.max_size is not None and len(documents) >= self.max_size
-        candidate = None if full else self.batch.next_document(topic, outside)
+        candidate = None if full else self.batch.next_documents([topic], [outside])[0]
         if isinstance(self.rule, BicRule):
             gains = [step.gain for step in growth.steps] + [gain]
             best = int(np.argmax(gains))
@@ -140,7 +168,7 @@ class Grower:
                 return self._end(growth, documents[: best + 1])
         if candidate is None:
             return self._end(growth, documents)
-        failed = self._fails(candidate, topic, len(documents))
+        failed = self._fails(candidate, topic, documents)
         score = self.batch.score(documents, topic)
         step = Step(candidate.document, candidate.share, gain, score, failed)
         outside[candidate.document] = False
@@ -176,22 +204,27 @@ class Grower:
                 break
         return documents
 
-    def _fails(self, candidate: Candidate, topic: Alternative, size: int) -> bool:
+    def _fails(
+        self, candidate: Candidate, topic: Alternative, documents: NDArray[np.int64]
+    ) -> bool:
         rule = self.rule
+        size = len(documents)
         if not isinstance(rule, MembershipRule) or not self._is_tested(candidate.share, size):
             return False
-        reaching = count_reaching(
-            self.fitter,
-            topic,
-            self.pool,
-            self.batch.proportions(candidate.document),
-            int(self.batch.fit.lengths[candidate.document]),
+        test = self._make_test(candidate, size, rule)
+        return self._run_test(test, topic, documents) > rule.most_reaching
+
+    def _make_test(self, candidate: Candidate, size: int, rule: MembershipRule) -> MembershipTest:
+        fit = self.batch.take(np.array([candidate.document])).fit
+        return MembershipTest(
+            candidate.document,
+            fit.proportions.dense(self.fitter.context.table.n_topics)[0],
+            int(fit.lengths[0]),
             candidate.share,
             make_key(*self.key, "membership", size),
             range(rule.replicates),
             rule.most_reaching,
         )
-        return reaching > rule.most_reaching
 
     def count_tests(self, growth: Growth) -> dict[str, int]:
         """How many documents have been tested for membership so far, and how many have failed."""
@@ -204,26 +237,36 @@ class Grower:
             isinstance(rule, MembershipRule) and share < rule.test_below and size >= rule.min_size
         )
 
-    def preview(self, seed: int) -> float:
-        """The gain of what grows from a document, untested, at the size at which candidates are
-        compared."""
-        outside = self.available.copy()
-        documents = np.array([seed])
-        topic = self.batch.train(documents)
-        while len(documents) < PREVIEW_SIZE:
-            outside[documents] = False
-            candidate = self.batch.next_document(topic, outside)
-            if candidate is None:
+    def _run_test(
+        self, test: MembershipTest, topic: Alternative, documents: NDArray[np.int64]
+    ) -> int:
+        return test.count(self.fitter, topic, self.pool)
+
+    def preview(self, seeds: Sequence[int]) -> list[float]:
+        """The gains of what grows from each of these documents, untested, at the size at which
+        candidates are compared."""
+        clusters = [np.array([seed]) for seed in seeds]
+        topics = [self.batch.train(documents) for documents in clusters]
+        growing = list(range(len(seeds)))
+        for _ in range(PREVIEW_SIZE - 1):
+            outside = [self.available.copy() for _ in growing]
+            for place, number in enumerate(growing):
+                outside[place][clusters[number]] = False
+            found = self.batch.next_documents([topics[number] for number in growing], outside)
+            grown = []
+            for number, candidate in zip(growing, found, strict=True):
+                if candidate is not None:
+                    clusters[number] = np.append(clusters[number], candidate.document)
+                    topics[number] = self.batch.train(clusters[number])
+                    grown.append(number)
+            growing = grown
+            if not growing:
                 break
-            documents = np.append(documents, candidate.document)
-            topic = self.batch.train(documents)
-        return self.batch.gain(documents, topic)
+        return [self.batch.gain(*pair) for pair in zip(clusters, topics, strict=True)]
 
 
-def choose_seeds(batch: Batch, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
+def choose_seeds(batch: Searched, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
     """The documents of least likelihood for their length under the null model (the paper has the
     first of them)."""
-    lengths = batch.fit.lengths
-    usable = np.flatnonzero(available & (lengths > 0))
-    order = np.argsort(batch.fit.log_likelihoods[usable] / lengths[usable], kind="stable")
-    return [int(document) for document in usable[order[:n_seeds]]]
+    documents, _ = batch.least_likely(available, n_seeds)
+    return [int(document) for document in documents]

@@ -38,9 +38,9 @@ class Fitter:
         shares: Floats = new_topic_shares(self.context, topic.probabilities, *block.arrays)
         return shares
 
-    def batch(self, block: Block, fit: Fit) -> Batch:
+    def batch(self, block: Block, fit: Fit, fixed: bool = False) -> Batch:
         """Documents in which clusters are to be grown."""
-        return Batch(self.context, block, fit)
+        return Batch(self.context, block, fit, fixed)
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class AuthorsFitter(Fitter):
         shares: Floats = authors.new_topic_shares(self.context, topic.probabilities, *block.arrays)
         return shares
 
-    def batch(self, block: Block, fit: Fit) -> Batch:
-        return AuthorsBatch(self.context, block, fit)
+    def batch(self, block: Block, fit: Fit, fixed: bool = False) -> Batch:
+        return AuthorsBatch(self.context, block, fit, fixed)
 
 
 class AuthorsBatch(Batch):
@@ -68,7 +68,11 @@ class AuthorsBatch(Batch):
         return AuthorsFitter(self.context).train(self.block.take(documents))
 
     def next_document(
-        self, topic: Alternative, outside: NDArray[np.bool_], every: bool = True
+        self,
+        topic: Alternative,
+        outside: NDArray[np.bool_],
+        least: float = -np.inf,
+        every: bool = True,
     ) -> Candidate | None:
         document, gain, share = authors.next_document(
             self.context,
@@ -77,4 +81,4 @@ class AuthorsBatch(Batch):
             self.fit.log_likelihoods,
             outside,
         )
-        return None if document < 0 else Candidate(int(document), gain, share)
+        return None if document < 0 or gain < least else Candidate(int(document), gain, share)

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +42,9 @@ MAX_STEPS = 200
 
 # Above what rounding can do to a relative gain.
 ROUNDING = 1e-10
+
+# About what a document needs beside its words.
+BYTES_OF_FIT = 80
 
 
 @inner_kernel
@@ -140,10 +146,23 @@ def _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, o
 
 @kernel
 def _next_document(
-    context, extra, indptr, terms, counts, lengths, weights, reached, largest, null, outside, every
+    context,
+    extra,
+    indptr,
+    terms,
+    counts,
+    lengths,
+    weights,
+    reached,
+    largest,
+    null,
+    outside,
+    least,
+    every,
+    fixed,
 ):
     """The document outside the cluster of largest relative gain, with the gain, its share of the
-    new topic and how many documents were fitted; -1 where none is left."""
+    new topic and how many documents were fitted; -1 where none has a gain of `least` or more."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -157,7 +176,7 @@ def _next_document(
         if null[other] == 0.0:
             limits[other] = -np.inf
     best = -1
-    best_gain = -np.inf
+    best_gain = least
     best_share = 0.0
     n_fitted = 0
     while True:
@@ -177,11 +196,12 @@ def _next_document(
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
         n_fitted += 1
         gain = (likelihood - null[d]) / abs(null[d])
-        if gain > best_gain or (gain == best_gain and d < best):
+        if gain > best_gain or (gain == best_gain and (best < 0 or d < best)):
             best = int(d)
             best_gain = gain
             best_share = hard_share(work, m, n, length, new)
-        _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
+        if not fixed:
+            _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
     return best, best_gain, best_share, n_fitted
 
 
@@ -199,6 +219,7 @@ def _gains_above(
     null,
     available,
     least,
+    fixed,
 ):
     """For each document how much lower its part of the BIC is with the new topic than `null`,
     without; -inf where it cannot be above `least`."""
@@ -228,7 +249,8 @@ def _gains_above(
         anchors[new] = d
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
         gains[d] = null[d] + likelihood - work.log_choose[m] - (m - 1) * parameter
-        _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
+        if not fixed:
+            _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
     return gains
 
 
@@ -240,16 +262,102 @@ def _refresh(context, terms, first, last, work, m, n, length, d, weights, reache
     _keep_mixture(context.table, terms, first, last, work, n, weights)
 
 
-@dataclass
-class Batch:
-    """The documents in which clusters are looked for, fitted to the null model.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document that may join a cluster."""
 
-    The kept mixtures change while clusters grow; they save work and never change a result.
+    document: int
+    gain: float  # (l1 − l0)/|l0|
+    share: float  # of the new topic, by hard assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some documents of a batch, with their fit to the null model."""
+
+    block: Block
+    fit: Fit
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Sample]) -> Sample:
+        return cls(
+            Block.concatenate([part.block for part in parts]),
+            Fit.concatenate([part.fit for part in parts]),
+        )
+
+    def take(self, places: Ints) -> Sample:
+        return Sample(self.block.take(places), self.fit.take(places))
+
+    def score(self, topic: Alternative) -> float:
+        """Σ l1 − l0 of these documents as a cluster."""
+        total = 0.0
+        for new, null in zip(topic.log_likelihoods, self.fit.log_likelihoods, strict=True):
+            total += new - null
+        return float(total)
+
+    def gain(self, topic: Alternative) -> float:
+        """How much lower the BIC of these documents is with the new topic than without."""
+        null = 0.0
+        for cost, likelihood in zip(self.fit.costs, self.fit.log_likelihoods, strict=True):
+            null += cost - likelihood
+        return float(null - topic.bic)
+
+
+class Searched(ABC):
+    """The documents in which clusters are looked for, wherever they lie."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, documents: Ints) -> Sample:
+        """Some documents, in the given order."""
+
+    @abstractmethod
+    def train(self, documents: Ints) -> Alternative:
+        """The new topic of a cluster."""
+
+    @abstractmethod
+    def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
+        """The available documents of least likelihood for their length under the null model, and
+        that likelihood; the first of equals comes first."""
+
+    @abstractmethod
+    def next_documents(
+        self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
+    ) -> list[Candidate | None]:
+        """For each new topic, and the documents outside its cluster, the one that fits it best."""
+
+    @abstractmethod
+    def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
+        """How much each available document lowers the BIC with the new topic on in it; -inf where
+        that is not above `least`."""
+
+    def fork(self) -> Searched:
+        """The same, for growth in another thread."""
+        return self
+
+    def score(self, documents: Ints, topic: Alternative) -> float:
+        """Σ l1 − l0 over a cluster."""
+        return self.take(documents).score(topic)
+
+    def gain(self, documents: Ints, topic: Alternative) -> float:
+        """How much lower the BIC of a cluster is with the new topic than without."""
+        return self.take(documents).gain(topic)
+
+
+@dataclass
+class Batch(Searched):
+    """A batch in one place, fitted to the null model.
+
+    The kept mixtures change while clusters grow, unless they are `fixed`: then several threads may
+    search at once. They save work and never change a result.
     """
 
     context: NullContext
     block: Block
     fit: Fit
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         self._weights, self._reached, self._largest = _start_limits(
@@ -260,10 +368,28 @@ class Batch:
     def __len__(self) -> int:
         return len(self.block)
 
+    def take(self, documents: Ints) -> Sample:
+        return Sample(self.block.take(documents), self.fit.take(documents))
+
+    def train(self, documents: Ints) -> Alternative:
+        return train_alternative(self.context, self.block.take(documents))
+
+    def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
+        lengths = self.fit.lengths
+        usable = np.flatnonzero(available & (lengths > 0))
+        likelihoods = self.fit.log_likelihoods[usable] / lengths[usable]
+        order = np.argsort(likelihoods, kind="stable")[:n_docs]
+        return usable[order], likelihoods[order]
+
     def next_document(
-        self, topic: Alternative, outside: NDArray[np.bool_], every: bool = False
+        self,
+        topic: Alternative,
+        outside: NDArray[np.bool_],
+        least: float = -np.inf,
+        every: bool = False,
     ) -> Candidate | None:
-        """The document that fits the new topic best; `every` fits all of them, to compare."""
+        """The document that fits the new topic best, if its gain is not below `least`; `every` fits
+        all of them, to compare."""
         document, gain, share, n_fitted = _next_document(
             self.context,
             topic.probabilities,
@@ -274,14 +400,19 @@ class Batch:
             self._largest,
             self.fit.log_likelihoods,
             outside,
+            least,
             every,
+            self.fixed,
         )
         self.n_fitted += n_fitted
         return None if document < 0 else Candidate(document, gain, share)
 
+    def next_documents(
+        self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
+    ) -> list[Candidate | None]:
+        return [self.next_document(*pair) for pair in zip(topics, outside, strict=True)]
+
     def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
-        """How much each available document lowers the BIC with the new topic on in it; -inf where
-        that is not above `least`."""
         gains: Floats = _gains_above(
             self.context,
             topic.probabilities,
@@ -293,46 +424,18 @@ class Batch:
             self.fit.costs - self.fit.log_likelihoods,
             available,
             least,
+            self.fixed,
         )
         return np.where(gains > least, gains, -np.inf)
 
     def fork(self) -> Batch:
-        """The same batch with kept mixtures of its own, for growth in another thread."""
+        """The same with kept mixtures of its own."""
         other = copy.copy(self)
         other._weights = self._weights.copy()
         other._reached = self._reached.copy()
         other._largest = self._largest.copy()
         return other
 
-    def proportions(self, document: int) -> Floats:
-        """The proportions of a document under the null model (topics)."""
-        theta: Floats = self.fit.proportions.part(document, document + 1).dense(
-            self.context.table.n_topics
-        )[0]
-        return theta
-
-    def train(self, documents: Ints) -> Alternative:
-        return train_alternative(self.context, self.block.take(documents))
-
-    def score(self, documents: Ints, topic: Alternative) -> float:
-        """Σ l1 − l0 over a cluster."""
-        total = 0.0
-        for row, document in enumerate(documents):
-            total += topic.log_likelihoods[row] - self.fit.log_likelihoods[document]
-        return float(total)
-
-    def gain(self, documents: Ints, topic: Alternative) -> float:
-        """How much lower the BIC of a cluster is with the new topic than without."""
-        null = 0.0
-        for document in documents:
-            null += self.fit.costs[document] - self.fit.log_likelihoods[document]
-        return float(null - topic.bic)
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A document that may join a cluster."""
-
-    document: int
-    gain: float  # (l1 − l0)/|l0|
-    share: float  # of the new topic, by hard assignment
+    def __sizeof__(self) -> int:
+        weights: int = self._weights.nbytes
+        return sys.getsizeof(self.block) + weights + len(self) * BYTES_OF_FIT

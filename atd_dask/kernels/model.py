@@ -37,6 +37,9 @@ class Block:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def __sizeof__(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
     def take(self, documents: Ints) -> Block:
         """Some documents, in the given order."""
         indptr, entries = take_rows(self.indptr, documents)

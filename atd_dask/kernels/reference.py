@@ -7,15 +7,16 @@ held out, under the null model without them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import Block, Ints, WordTable
-from atd_dask.kernels.passes import LocalPasses
+from atd_dask.kernels.passes import Passes
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import (
     FIRST_ROUNDS,
@@ -28,18 +29,66 @@ from atd_dask.kernels.training import (
 from atd_dask.kernels.wording import SharedModel
 
 
-def draw_held_out(n_train: int, n_batch: int, seed: int, index: int) -> Ints:
-    """Training documents that stand for a batch; never more than half of them."""
+def draw_held_out(train: Corpus, n_batch: int, seed: int, index: int) -> tuple[SomeRows, SomeRows]:
+    """Training documents that stand for a batch, never more than half of them, and the rest."""
     stream = open_stream(seed, f"reference/{index}")
-    return np.sort(stream.permutation(n_train)[: min(n_batch, n_train // 2)])
+    order = stream.permutation(train.n_docs)
+    n_held = min(n_batch, train.n_docs // 2)
+    return SomeRows(train, np.sort(order[:n_held])), SomeRows(train, np.sort(order[n_held:]))
 
 
 @dataclass(frozen=True)
-class WithoutRows(Sequence[Block]):
-    """The blocks of a corpus without some of its documents, read when they are asked for."""
+class SomeRows:
+    """Some documents of a corpus as a corpus of their own, in its blocks, with no more than one of
+    these in memory beside what is asked for."""
 
     corpus: Corpus
-    rows: Ints  # ascending
+    chosen: Ints  # ascending
+
+    @property
+    def n_docs(self) -> int:
+        return len(self.chosen)
+
+    @property
+    def n_words(self) -> int:
+        return self.corpus.n_words
+
+    @property
+    def n_entries(self) -> int:
+        """About as many as they have: their share of the corpus."""
+        return self.corpus.n_entries * self.n_docs // max(self.corpus.n_docs, 1)
+
+    @property
+    def digest(self) -> str:
+        chosen = np.ascontiguousarray(self.chosen).data
+        return hashlib.sha256(self.corpus.digest.encode() + chosen).hexdigest()
+
+    @cached_property
+    def block_starts(self) -> Ints:
+        return np.searchsorted(self.chosen, self.corpus.block_starts)
+
+    def block(self, index: int) -> Block:
+        return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+
+    def rows(self, start: int, stop: int) -> Block:
+        wanted = self.chosen[start:stop]
+        bounds = self.corpus.block_starts
+        parts = [Block(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))]
+        homes = np.searchsorted(bounds, wanted, side="right") - 1
+        for index in np.unique(homes).tolist():
+            block = self.corpus.block(index)
+            parts.append(block.take(wanted[homes == index] - block.start))
+        return replace(Block.concatenate(parts), start=start)
+
+    def lengths(self) -> Ints:
+        return self.corpus.lengths()[self.chosen]
+
+
+@dataclass(frozen=True)
+class BlocksOf(Sequence[Block]):
+    """The blocks of a corpus, read when they are asked for."""
+
+    corpus: Corpus
 
     def __len__(self) -> int:
         return len(self.corpus.block_starts) - 1
@@ -47,30 +96,16 @@ class WithoutRows(Sequence[Block]):
     def __getitem__(self, index: int) -> Block:  # type: ignore[override]
         if not 0 <= index < len(self):
             raise IndexError(index)
-        block = self.corpus.block(index)
-        kept = np.ones(len(block), dtype=np.bool_)
-        inside = (self.rows >= block.start) & (self.rows < block.start + len(block))
-        kept[self.rows[inside] - block.start] = False
-        return block.take(np.flatnonzero(kept))
-
-
-def take_documents(corpus: Corpus, rows: Ints) -> Block:
-    """Some documents of a corpus, ascending, with no more than a block in memory beside them."""
-    parts = []
-    for index, (start, stop) in enumerate(pairwise(corpus.block_starts.tolist())):
-        mine = rows[(rows >= start) & (rows < stop)]
-        parts.append(corpus.block(index).take(mine - start))
-    return Block.concatenate(parts)
+        return self.corpus.block(index)
 
 
 def refit(
     table: WordTable,
-    rest: Sequence[Block],
+    passes: Passes,
     convergence: Convergence,
     terms: CostTerms | None = None,
 ) -> WordTable:
     """A model trained on other documents, with the topics of `table` to start from."""
-    passes = LocalPasses(rest, table.n_words)
     shared = SharedModel.from_counts(passes.count_words())
     state = search_orders(
         passes,

@@ -8,8 +8,9 @@ import signal
 import numpy as np
 import pytest
 
-from atd_dask.distribution import detection as driver
-from atd_dask.distribution.detection import DetectionRules, detect
+from atd_dask.distribution import chance, replicates, searching
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.rules import DetectionRules
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
@@ -96,7 +97,7 @@ def test_every_cluster_gives_the_same_bytes(problem, expected, workers, processe
 
 
 def test_replicates_do_not_depend_on_their_batch(problem, expected, monkeypatch):
-    monkeypatch.setattr(driver, "REPLICATES_PER_TASK", 200)
+    monkeypatch.setattr(replicates, "REPLICATES_PER_TASK", 200)
     assert digest(run(problem, max_clusters=1)) == expected[:1]
 
 
@@ -182,10 +183,10 @@ class Killer:
 )
 def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
     names = {
-        driver.preview_cluster: "previews",
-        driver.grow_cluster: "grow",
-        driver.score_replicates: "scores",
-        driver.search_held_out: "chance",
+        searching.preview_cluster: "previews",
+        searching.grow_cluster: "grow",
+        replicates.score_replicates: "scores",
+        chance.search_held_out: "chance",
     }
     with local_client(3, processes=True) as client:
         killer = Killer(client, moments)
@@ -214,13 +215,13 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem, 
                 raise InterruptedDetectionError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "SECONDS_BETWEEN", 0)
+        patch.setattr(searching, "SECONDS_BETWEEN", 0)
         with pytest.raises(InterruptedDetectionError):
             run(problem, keeper=Interrupting(checkpoints))
         kept = DetectionKeeper(checkpoints).load_growth(1)
         assert len(kept.steps) == 9
         assert not kept.ended
-        patch.setattr(driver, "preview_cluster", None)
+        patch.setattr(searching, "preview_cluster", None)
         keeper = DetectionKeeper(checkpoints)
         assert digest(run(problem, keeper=keeper, max_clusters=1, searches=0)) == expected[:1]
 

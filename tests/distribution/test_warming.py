@@ -16,7 +16,7 @@ KERNELS = (
     alternative.new_topic_shares,
     bootstrap._draw_rows,
     bootstrap._expand_tokens,
-    bootstrap._similarities,
+    bootstrap.similarities,
     fitting._fit_block,
     growth._gains_above,
     growth._next_document,

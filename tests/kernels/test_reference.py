@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from atd_dask.kernels import blocks
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.model import Block
-from atd_dask.kernels.reference import WithoutRows, draw_held_out, refit, take_documents
+from atd_dask.kernels.passes import LocalPasses
+from atd_dask.kernels.reference import BlocksOf, SomeRows, draw_held_out, refit
 from atd_dask.kernels.training import Convergence
 from tests.kernels.strategies import make_block
 from tests.kernels.test_bootstrap import dense
@@ -21,8 +23,14 @@ def make_corpus():
 
 
 def test_held_out_documents_belong_to_the_seed_and_the_search():
-    assert draw_held_out(100, 30, 1, 0).tolist() == draw_held_out(100, 30, 1, 0).tolist()
-    drawn = {tuple(draw_held_out(100, 30, seed, n)) for seed in (1, 2) for n in range(5)}
+    _, corpus = make_corpus()
+
+    def draw(seed, index):
+        held, _ = draw_held_out(corpus, 30, seed, index)
+        return tuple(held.chosen.tolist())
+
+    assert draw(1, 0) == draw(1, 0)
+    drawn = {draw(seed, n) for seed in (1, 2) for n in range(5)}
     assert len(drawn) == 10
     for rows in drawn:
         assert list(rows) == sorted(set(rows))
@@ -30,19 +38,29 @@ def test_held_out_documents_belong_to_the_seed_and_the_search():
 
 
 def test_no_more_than_half_is_held_out():
-    assert len(draw_held_out(100, 700, 1, 0)) == 50
-    assert len(draw_held_out(1, 700, 1, 0)) == 0
+    _, corpus = make_corpus()
+    held, rest = draw_held_out(corpus, 700, 1, 0)
+    assert (held.n_docs, rest.n_docs) == (45, 45)
+    held, rest = draw_held_out(SomeRows(corpus, np.array([3])), 700, 1, 0)
+    assert (held.n_docs, rest.n_docs) == (0, 1)
 
 
 def test_the_rest_is_every_other_document(monkeypatch):
     counts, corpus = make_corpus()
     monkeypatch.setattr(blocks, "BLOCK_DOCUMENTS", 20)
     monkeypatch.setattr(blocks.BlockCutter.__init__, "__defaults__", (2**17, 20))
-    held = draw_held_out(90, 30, 1, 3)
+    held, rest = draw_held_out(corpus, 30, 1, 3)
     assert len(corpus.block_starts) == 6
-    rest = Block.concatenate(list(WithoutRows(corpus, held)))
-    np.testing.assert_array_equal(dense(rest, 30), np.delete(counts, held, axis=0))
-    np.testing.assert_array_equal(dense(take_documents(corpus, held), 30), counts[held])
+    others = np.delete(counts, held.chosen, axis=0)
+    blocks_of_rest = list(BlocksOf(rest))
+    assert [block.start for block in blocks_of_rest] == rest.block_starts[:-1].tolist()
+    np.testing.assert_array_equal(dense(Block.concatenate(blocks_of_rest), 30), others)
+    np.testing.assert_array_equal(dense(held.rows(0, 30), 30), counts[held.chosen])
+    np.testing.assert_array_equal(dense(held.rows(7, 19), 30), counts[held.chosen[7:19]])
+    assert len(held.rows(4, 4)) == 0
+    np.testing.assert_array_equal(held.lengths(), counts[held.chosen].sum(axis=1))
+    assert held.digest != rest.digest
+    assert held.n_entries + rest.n_entries == pytest.approx(corpus.n_entries, abs=1)
 
 
 def test_the_model_knows_nothing_of_what_is_held_out():
@@ -51,7 +69,8 @@ def test_the_model_knows_nothing_of_what_is_held_out():
     counts[5, 29] = 4
     corpus = MemoryCorpus(make_block(counts), 30)
     whole = refit_from_scratch(corpus)
-    table = refit(whole, WithoutRows(corpus, np.array([5])), Convergence())
+    rest = SomeRows(corpus, np.delete(np.arange(90), 5))
+    table = refit(whole, LocalPasses(BlocksOf(rest), 30), Convergence())
     assert table.n_topics == whole.n_topics
     assert whole.shared[29] > 0
     assert table.shared[29] == 0

@@ -1,0 +1,195 @@
+"""The test of a cluster: bootstrap replicates as tasks, judged in their order (Algorithm 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, Tell
+from atd_dask.distribution.running import Runner, align
+from atd_dask.distribution.shards import ShardedBatch
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
+from atd_dask.kernels.clusters import Growth
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.growth import Sample
+from atd_dask.kernels.model import Block, Floats, Ints, Proportions
+from atd_dask.kernels.mothers import Families, Similar, find_similar
+
+# So many replicates make a task of some hundred milliseconds for a cluster of a hundred documents.
+REPLICATES_PER_TASK = 25
+
+# So many bootstrap documents have their mothers fetched at a time.
+DOCUMENTS_AT_ONCE = 2**14
+
+
+class Replicates(Protocol):
+    """Bootstrap clusters in the likeness of a cluster, wherever their mothers lie."""
+
+    @property
+    def is_possible(self) -> bool: ...
+
+    @property
+    def largest_family(self) -> int: ...
+
+    def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
+        """The scores of the replicates from `first` to before `last`, in order, some at a time."""
+
+
+def judge(
+    growth: Growth,
+    topic: Alternative,
+    score: float,
+    replicates: Replicates,
+    rules: DetectionRules,
+    runner: Runner,
+    keeper: Keeper,
+    index: int,
+    tell: Tell,
+) -> FoundCluster:
+    """The test of a cluster. It ends as soon as the cluster cannot be significant any more."""
+    scores = keeper.load_scores(index)
+    if not replicates.is_possible:
+        return FoundCluster(growth, topic, score, scores, 1.0, False, len(growth.documents))
+    above = int(np.count_nonzero(scores > score))
+    with closing(replicates.scores(runner, len(scores), rules.replicates)) as results:
+        while above <= rules.most_above and len(scores) < rules.replicates:
+            scores = np.concatenate((scores, next(results)))
+            keeper.save_scores(index, scores)
+            above = int(np.count_nonzero(scores > score))
+            facts = {"cluster": index, "done": len(scores)}
+            tell("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
+    return FoundCluster(
+        growth,
+        topic,
+        score,
+        scores,
+        p_value=(above + 1) / (len(scores) + 1),
+        significant=above <= rules.most_above,
+        only_mother=replicates.largest_family,
+    )
+
+
+def cut_replicates(first: int, last: int, size: int) -> list[range]:
+    return [range(start, min(start + size, last)) for start in range(first, last, size)]
+
+
+@dataclass(frozen=True)
+class PooledReplicates:
+    """Replicates whose pool goes to every worker."""
+
+    bootstrap: ClusterBootstrap
+
+    @property
+    def is_possible(self) -> bool:
+        return self.bootstrap.is_possible
+
+    @property
+    def largest_family(self) -> int:
+        return self.bootstrap.largest_family
+
+    def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
+        pieces = cut_replicates(first, last, REPLICATES_PER_TASK)
+        yield from runner.map(score_replicates, self.bootstrap, pieces)
+
+
+def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
+    return bootstrap.scores(replicates)
+
+
+class Drawn(NamedTuple):
+    """Some replicates, and the mothers that the random numbers chose for them."""
+
+    replicates: range
+    mothers: Block
+    chosen: Ints  # replicates × documents of the cluster: rows of `mothers`
+
+
+@dataclass(frozen=True)
+class SpreadReplicates:
+    """Replicates whose pool lies in shards; they get the words of those mothers that are chosen."""
+
+    fitter: Fitter
+    families: Families
+    lengths: Ints  # documents of the cluster
+    home: Block  # the documents of the pool that lie here; they come first
+    batch: ShardedBatch
+    once: bool
+    key: np.uint64
+
+    @classmethod
+    def of(
+        cls,
+        fitter: Fitter,
+        cluster: Sample,
+        home: Sample,
+        batch: ShardedBatch,
+        usable: NDArray[np.bool_],
+        rules: DetectionRules,
+        key: np.uint64,
+    ) -> SpreadReplicates:
+        """Mothers are the documents of `home`, and those of the batch that are `usable`."""
+        theta = cluster.fit.proportions.dense(fitter.context.table.n_topics)
+        theta, list_of = np.unique(theta, axis=0, return_inverse=True)
+        n_home = len(home.block)
+        everyone = np.ones(n_home, dtype=np.bool_)
+        parts = [find_similar(home.fit, everyone, theta, rules.mothers, 0)]
+        parts += batch.find_similar(theta, usable, rules.mothers, before=n_home)
+        lists = [
+            Similar.concatenate(found).nearest(rules.mothers).rows
+            for found in zip(*parts, strict=True)
+        ]
+        families = Families.of(list_of.reshape(-1), lists, n_home + len(batch))
+        lengths = cluster.fit.lengths
+        return cls(fitter, families, lengths, home.block, batch, rules.mothers > 1, key)
+
+    @property
+    def is_possible(self) -> bool:
+        return self.families.is_possible
+
+    @property
+    def largest_family(self) -> int:
+        return self.families.largest
+
+    def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
+        given = (self.fitter, self.lengths, self.key)
+        yield from runner.map(score_drawn, given, self._draw(first, last))
+
+    def _draw(self, first: int, last: int) -> Iterator[Drawn]:
+        """Pieces of work; the mothers of several are fetched together."""
+        at_once = max(1, DOCUMENTS_AT_ONCE // len(self.lengths))
+        for many in cut_replicates(first, last, at_once):
+            chosen = np.stack([self.families.choose(self.once, self.key, r) for r in many])
+            rows, places = np.unique(chosen, return_inverse=True)
+            mothers, places = self._fetch(rows), places.reshape(chosen.shape)
+            for few in cut_replicates(many.start, many.stop, REPLICATES_PER_TASK):
+                mine = places[few.start - many.start : few.stop - many.start]
+                needed, mine = np.unique(mine, return_inverse=True)
+                yield Drawn(few, mothers.take(needed), mine.reshape(len(few), -1))
+
+    def _fetch(self, rows: Ints) -> Block:
+        n_here = int(np.searchsorted(rows, len(self.home)))
+        parts = [self.home.take(rows[:n_here])]
+        if n_here < len(rows):
+            parts.append(self.batch.fetch(rows[n_here:] - len(self.home)).block)
+        return Block.concatenate(parts)
+
+
+def score_drawn(given: tuple[Fitter, Ints, np.uint64], drawn: Drawn) -> Floats:
+    """The scores of replicates whose mothers are chosen: each document has one left."""
+    fitter, lengths, key = given
+    drawn = align(drawn)
+    pool = Pool.of(fitter, drawn.mothers, Proportions.empty(len(drawn.mothers)))
+    alone = np.arange(len(lengths) + 1)
+    scores = [
+        ClusterBootstrap(fitter, pool, lengths, alone, mothers, key).scores(
+            range(replicate, replicate + 1)
+        )
+        for replicate, mothers in zip(drawn.replicates, drawn.chosen, strict=True)
+    ]
+    return np.concatenate(scores)

@@ -1,0 +1,202 @@
+"""A batch that is cut into shards gives the bytes of one that is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from atd_dask.distribution import fields, replicates, searching, shards
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.running import Runner
+from atd_dask.distribution.shards import NewTopic, ShardedBatch
+from atd_dask.documents import CountBatch
+from atd_dask.kernels.clusters import BicRule
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.detections import DetectionKeeper
+from tests.clusters import local_client
+from tests.distribution.test_detection import (
+    N_WORDS,
+    PLANTED,
+    InterruptedDetectionError,
+    digest,
+    problem,  # noqa: F401
+    rules,
+)
+
+
+@pytest.fixture(scope="module")
+def stores(problem, tmp_path_factory):  # noqa: F811
+    """The problem in stores of small blocks."""
+    table, *corpora = problem
+    folder = tmp_path_factory.mktemp("stores")
+    words = [f"w{number}" for number in range(N_WORDS)]
+    names = ("train", "validation", "test")
+    for name, corpus in zip(names, corpora, strict=True):
+        ids = [f"{name}-{row}" for row in range(corpus.n_docs)]
+        with CorpusWriter(folder / name, words, block_documents=9) as writer:
+            writer.append(CountBatch(ids, [()] * len(ids), *corpus.whole.arrays))
+    return table, *(CorpusStore.open(folder / name) for name in names)
+
+
+def run(stores, client=None, keeper=None, **changes):
+    table, train, validation, test = stores
+    corpora = {"train": train, "validation": validation}
+    return detect(table, test, corpora, rules(**changes), 1, client, keeper)
+
+
+@pytest.fixture(scope="module")
+def expected(stores):
+    found = run(stores)
+    assert len(found) > 1
+    return digest(found)
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Every batch is a large one."""
+    monkeypatch.setattr(fields, "SMALL_ENTRIES", 0)
+    monkeypatch.setattr(shards, "BLOCKS_PER_SHARD", 2)
+    monkeypatch.setattr(replicates, "DOCUMENTS_AT_ONCE", 1200)
+
+
+def chance_of(found):
+    return [None if cluster.chance is None else cluster.chance.tolist() for cluster in found]
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(0, 0), (1, 2), (2, 1)])
+def test_every_cluster_gives_the_bytes_of_a_batch_in_one_piece(
+    stores, expected, cut, workers, threads
+):
+    if workers == 0:
+        assert digest(run(stores)) == expected
+        return
+    with local_client(workers, threads, processes=workers > 1) as client:
+        assert digest(run(stores, client)) == expected
+        assert not client.futures
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pool": "validation"},
+        {"pool": "train", "mothers": 1},
+        {"stop": BicRule(), "remember": False, "max_clusters": 2},
+        {"settling": None, "mothers": 1, "seeds": 1},
+        {"authors": True},
+        {"every_word": True, "max_size": 12},
+    ],
+    ids=lambda changes: ",".join(changes),
+)
+def test_every_rule_gives_the_bytes_of_a_batch_in_one_piece(stores, changes, request):
+    few = {"replicates": 100, "searches": 1, "max_clusters": 1, "seeds": 3}
+    changes = few | changes
+    whole = run(stores, **changes)
+    request.getfixturevalue("cut")
+    found = run(stores, **changes)
+    assert digest(found) == digest(whole)
+    assert chance_of(found) == chance_of(whole)
+    assert [c.only_mother for c in found] == [c.only_mother for c in whole]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [("next_in_shard", 5), ("next_in_shard", 80), ("gains_in_shard", 3), ("score_drawn", 2)],
+    ids=["previews", "growth", "settling", "B2"],
+)
+def test_a_killed_worker_changes_nothing(stores, expected, cut, moment, monkeypatch):
+    with local_client(2, processes=True) as client:
+        pid = min(client.run(os.getpid).values())
+        submit = client.submit
+        asked = {}
+
+        def kill_after_submitting(step, *arguments, **options):
+            future = submit(step, *arguments, **options)
+            asked[step.__name__] = asked.get(step.__name__, 0) + 1
+            if (step.__name__, asked[step.__name__]) == moment:
+                os.kill(pid, signal.SIGKILL)
+            return future
+
+        monkeypatch.setattr(client, "submit", kill_after_submitting)
+        assert digest(run(stores, client, max_clusters=1, searches=0)) == expected[:1]
+        assert asked[moment[0]] >= moment[1]
+
+
+def test_a_growth_goes_on_from_the_last_document_that_joined(
+    tmp_path, stores, expected, cut, monkeypatch
+):
+    checkpoints = Checkpoints(str(tmp_path), "key")
+    grown = []
+
+    class Interrupting(DetectionKeeper):
+        def save_growth(self, index, growth):
+            super().save_growth(index, growth)
+            grown.append(growth)
+            if len(growth.steps) == 9:
+                raise InterruptedDetectionError
+
+    with pytest.raises(InterruptedDetectionError):
+        run(stores, keeper=Interrupting(checkpoints))
+    assert [len(growth.steps) for growth in grown] == list(range(10))
+    monkeypatch.setattr(searching.SpreadSearch, "_preview", None)
+    again = []
+
+    class Watching(DetectionKeeper):
+        def save_growth(self, index, growth):
+            super().save_growth(index, growth)
+            again.append(growth)
+
+    keeper = Watching(checkpoints)
+    assert digest(run(stores, keeper=keeper, max_clusters=1, searches=0)) == expected[:1]
+    assert min(len(growth.steps) for growth in again) == 9
+
+
+def test_a_shard_says_how_large_it_is_and_does_not_change(stores):
+    """Dask moves what it takes for small, and may copy it while it is asked."""
+    table, _, _, test = stores
+    fitter = rules().fitter(table)
+    shard = shards.fit_shard((test, fitter), (0, test.n_docs))
+    assert shard.__sizeof__() > 16 * test.n_entries
+    before = [array.copy() for array in (shard.batch._weights, shard.batch._reached)]
+    topic = NewTopic.of(shard.batch.train(np.array([60, 61])))
+    question = shards.Question(topic, np.array([60, 61]), -np.inf)
+    shards.next_in_shard(shard, [question])
+    shards.gains_in_shard(shard, question._replace(least=0.0))
+    for was, array in zip(before, (shard.batch._weights, shard.batch._reached), strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+def test_most_shards_fit_hardly_any_document(stores, cut):
+    """They know of a gain that is there to be had."""
+    table, _, _, test = stores
+    fitter = rules().fitter(table)
+    batch = ShardedBatch(Runner(), test, fitter)
+    everyone = np.ones(len(batch), bool)
+    documents = [60]
+    fitted = []
+    for _ in range(8):
+        outside = everyone.copy()
+        outside[documents] = False
+        before = sum(shard.batch.n_fitted for shard in batch._shards.results)
+        (candidate,) = batch.next_documents([batch.train(np.array(documents))], [outside])
+        fitted.append(sum(shard.batch.n_fitted for shard in batch._shards.results) - before)
+        documents.append(candidate.document)
+    assert set(documents) <= set(PLANTED)
+    assert min(fitted) < len(batch._shards.results)
+
+
+def test_documents_as_they_were_in_one_piece(stores, cut):
+    table, _, _, test = stores
+    batch = ShardedBatch(Runner(), test, rules().fitter(table))
+    whole = test.rows(0, test.n_docs)
+    for rows in ([70, 3, 3, 44, 0, 79], [3, 4]):
+        taken = batch.take(np.array(rows))
+        for array, same in zip(taken.block.arrays, whole.take(np.array(rows)).arrays, strict=True):
+            np.testing.assert_array_equal(array, same)
+    fetched = batch.fetch(np.array([2, 30, 31]))
+    np.testing.assert_array_equal(fetched.fit.lengths, [60, 60, 60])
+    np.testing.assert_array_equal(fetched.block.terms, whole.take(np.array([2, 30, 31])).terms)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import numpy as np
+from atd_dask.pipelines import bench_batch
+from click.testing import CliRunner
+
+from atd_dask.distribution import fields
+from atd_dask.interface.command import atd
+
+
+def test_a_large_batch_holds_what_was_planted():
+    planted = bench_batch.choose_planted(25_000)
+    assert len(planted) == 200
+    sizes = [len(batch) for batch in bench_batch.draw_documents("test", 25_000, planted)]
+    assert sizes == [10_000, 10_000, 5_000]
+    assert len(bench_batch.choose_planted(300)) == 30
+    np.testing.assert_allclose(bench_batch.draw_topics().sum(axis=1), 1)
+
+
+def test_the_command(monkeypatch):
+    monkeypatch.setattr(fields, "SMALL_ENTRIES", 0)
+    monkeypatch.setattr(bench_batch, "N_TRAIN", 400)
+    monkeypatch.setattr(bench_batch, "N_VALIDATION", 100)
+    monkeypatch.setattr(bench_batch, "SEARCHES", 1)
+    result = CliRunner().invoke(atd, ["bench", "batch", "--documents", "400"])
+    assert result.exit_code == 0, result.stderr
+    header, row = result.stdout.splitlines()
+    found = dict(zip(header.split(), row.split(), strict=True))
+    assert found["documents"] == "400"
+    assert int(found["found"]) >= 30
+    assert int(found["others"]) <= 4
