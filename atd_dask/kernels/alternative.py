@@ -7,7 +7,7 @@ and only its words, its switches û and the documents' proportions are learned (
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,8 @@ from atd_dask.kernels.fitting import (
 )
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
-from atd_dask.kernels.wording import SharedModel, entropy_cost, sweep_topic
+from atd_dask.kernels.passes import add_up
+from atd_dask.kernels.wording import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
 
 # d = documents of the cluster, n = words, j = topics with the new one
 
@@ -227,6 +228,16 @@ class Alternative:
     shares: Floats  # d: of the new topic, by hard assignment
     proportions: Floats  # d × j
     bic: float
+
+    def meet_others(self, lengths: Ints) -> Alternative:
+        """The topic as documents are asked by that it was not learned on, where none of its words
+        counts less than half a token; `lengths` are those of its own documents."""
+        tokens = add_up(self.proportions[:, -1] * lengths)
+        own = self.probabilities[self.specific]
+        raised = np.maximum(own, LEAST_MASS_OF_NEW / max(tokens, 1.0))
+        probabilities = self.probabilities.copy()
+        probabilities[self.specific] = raised * (add_up(own) / add_up(raised))
+        return replace(self, probabilities=probabilities)
 
 
 def train_alternative(context: NullContext, cluster: Block) -> Alternative:

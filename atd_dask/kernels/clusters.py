@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool, count_reaching
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Candidate, Searched
+from atd_dask.kernels.growth import Candidate, Sample, Searched
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.philox import make_key
 
@@ -25,6 +25,10 @@ PREVIEW_SIZE = 8
 
 MAX_ROUNDS = 25
 LEAST_SIZE = 2
+
+# Two topics that gain so many times what one gains are two clusters. Parts of one class gain a few
+# hundredths by it, two classes a fifth.
+PARTING = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,10 @@ StopRule = MembershipRule | BicRule
 class SettleRule:
     """Who belongs to a cluster once its topic is known.
 
-    Learning the topic on a cluster and asking all documents take turns until nothing changes. A
-    document belongs if the odds for it are those of `level`: by what the new topic lowers its part
-    of the BIC, and before that by the share of the batch that the cluster has.
+    Learning the topic on a cluster and asking all documents take turns until nothing changes; where
+    that leads to a second cluster, the documents from before they met belong. A document belongs if
+    the odds for it are those of `level`: by what the new topic lowers its part of the BIC, and
+    before that by the share of the batch that the cluster has.
     """
 
     level: float = 0.99
@@ -186,23 +191,44 @@ class Grower:
         gain = self.batch.gain(documents, topic)
         return replace(growth, ended=True, documents=tuple(documents.tolist()), gain=gain)
 
-    def _settle(self, documents: NDArray[np.int64], rule: SettleRule) -> NDArray[np.int64]:
+    def _settle(self, grown: NDArray[np.int64], rule: SettleRule) -> NDArray[np.int64]:
         """The documents that belong, from the one of largest gain on."""
+        documents = one_cluster = grown
         n_docs = int(np.count_nonzero(self.available))
         seen: set[frozenset[int]] = set()
         for _ in range(MAX_ROUNDS):
             seen.add(frozenset(documents.tolist()))
             topic = self.batch.train(documents)
+            others = topic.meet_others(self.batch.take(documents).fit.lengths)
             least = rule.least_gain(len(documents), n_docs)
-            gains = self.batch.gains_above(topic, self.available, least)
+            gains = self.batch.gains_above(others, self.available, least)
             order = np.argsort(-gains, kind="stable")[: self.max_size]
             belong = order[gains[order] > least]
             if len(belong) < LEAST_SIZE:
                 break
+            apart = self._gain_apart(grown, belong)
+            if apart > PARTING:
+                return one_cluster
             documents = belong
+            if apart <= 1.0:
+                one_cluster = documents
             if frozenset(documents.tolist()) in seen:
                 break
         return documents
+
+    def _gain_apart(self, grown: NDArray[np.int64], belong: NDArray[np.int64]) -> float:
+        """How much documents gain if those that joined the grown ones have a topic of their own,
+        as a multiple of what all of them gain with one topic."""
+        has_grown = np.isin(belong, grown)
+        first, joined = belong[has_grown], belong[~has_grown]
+        together = self.batch.gain(belong, self.batch.train(belong))
+        if len(first) < LEAST_SIZE or len(joined) < LEAST_SIZE or together <= 0.0:
+            return 1.0
+        topic = self.batch.train(first)
+        fitter = self.fitter.with_topic(topic)
+        block = self.batch.take(joined).block
+        rest = Sample(block, fitter.fit(block))
+        return (self.batch.gain(first, topic) + rest.gain(fitter.train(block))) / together
 
     def _fails(
         self, candidate: Candidate, topic: Alternative, documents: NDArray[np.int64]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from atd_dask.kernels.alternative import (
 from atd_dask.kernels.fitting import Fit, fit_block
 from atd_dask.kernels.growth import Batch, Candidate
 from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.wording import add_topic
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Fitter:
         """The share of the new topic in documents outside its cluster."""
         shares: Floats = new_topic_shares(self.context, topic.probabilities, *block.arrays)
         return shares
+
+    def with_topic(self, topic: Alternative) -> Self:
+        """Fits documents to the null model with one more topic."""
+        table = add_topic(self.context.table, topic.specific, topic.probabilities)
+        return replace(self, context=NullContext.of(table, self.context.every_word))
 
     def batch(self, block: Block, fit: Fit, fixed: bool = False) -> Batch:
         """Documents in which clusters are to be grown."""
