@@ -250,6 +250,8 @@ class Grower:
                     topics[number] = self.batch.train(clusters[number])
                     grown.append(number)
             growing = grown
+            if not growing:
+                break
         return [self.batch.gain(*pair) for pair in zip(clusters, topics, strict=True)]
 
 
