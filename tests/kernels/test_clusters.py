@@ -76,6 +76,23 @@ def test_the_odds_of_a_level():
     assert math.isfinite(rule.least_gain(100, 100))
 
 
+@given(cases())
+@settings(max_examples=20)
+def test_a_topic_meets_others_with_half_a_token_for_words_it_lacks(case):
+    counts, (table, _) = case
+    batch = make_batch(counts, table)
+    topic = batch.train(np.array([0, 1]))
+    lengths = batch.fit.lengths[:2]
+    met = topic.meet_others(lengths)
+    own = topic.specific
+    np.testing.assert_array_equal(met.probabilities[~own], topic.probabilities[~own])
+    assert met.probabilities[own].sum() == pytest.approx(topic.probabilities[own].sum())
+    tokens = sum(topic.proportions[d, -1] * lengths[d] for d in range(2))
+    raised = [max(p, 0.5 / max(tokens, 1.0)) for p in topic.probabilities[own]]
+    scale = sum(topic.probabilities[own]) / sum(raised) if raised else 1.0
+    np.testing.assert_allclose(met.probabilities[own], [scale * p for p in raised])
+
+
 @pytest.fixture(scope="module")
 def planted():
     """A batch in which every fourth document has a topic of its own on half of its words."""
@@ -126,3 +143,31 @@ def test_tests_of_membership_are_counted():
     assert grower.count_tests(growth) == {"tested": 2, "failed": 1}
     by_gain = Grower(None, np.ones(10, bool), BicRule(), None, None, None, ())
     assert by_gain.count_tests(growth)["tested"] == 0
+
+
+@pytest.fixture(scope="module")
+def two_planted():
+    """A batch in which documents 0 to 19 have one topic of their own, 20 to 49 another, and some
+    words of both are the same."""
+    rng = np.random.default_rng(7)
+    topics = 0.9 * rng.dirichlet(np.full(150, 0.05), 5) + 0.1 / 150
+    common = np.zeros(150)
+    common[:10] = 0.1
+    topics[3:] = 0.8 * topics[3:] + 0.2 * common
+    train = np.stack([rng.multinomial(80, topics[d % 3]) for d in range(300)])
+    kinds = [3] * 20 + [4] * 30 + [0, 1, 2] * 30
+    batch = np.stack([rng.multinomial(80, topics[kind]) for kind in kinds])
+    from tests.kernels.test_reference import MemoryCorpus, refit_from_scratch
+
+    return make_batch(batch, refit_from_scratch(MemoryCorpus(make_block(train + 1), 150)))
+
+
+def test_two_clusters_do_not_settle_as_one(two_planted):
+    grower = make_grower(two_planted)
+    first, second = np.arange(20), np.arange(20, 50)
+    assert grower._gain_apart(first, np.arange(50)) > 1.1
+    assert grower._gain_apart(first[:10], first) < 1.0
+    for grown, other in ((first[:8], second), (second[:8], first)):
+        settled = set(grower._settle(grown, SettleRule()).tolist())
+        assert set(grown.tolist()) <= settled
+        assert not settled & set(other.tolist())
