@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.events import listen, report
 from atd_dask.distribution.keys import task_key
 from atd_dask.kernels.alternative import Alternative, NullContext
@@ -237,7 +238,9 @@ def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, F
 
 def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
     corpus, fitter = given
-    return fitter.fit(corpus.block(index))
+    block = corpus.block(index)
+    count(documents_scored=len(block))
+    return fitter.fit(block)
 
 
 @dataclass(frozen=True)
@@ -351,7 +354,9 @@ def grow_cluster(given: tuple[Grower, Keeper, int, str | None], growth: Growth) 
 
 
 def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
-    return bootstrap.scores(replicates)
+    scores = bootstrap.scores(replicates)
+    count(replicates=len(scores))
+    return scores
 
 
 @dataclass(frozen=True)
