@@ -182,7 +182,7 @@ def test_a_job_has_the_same_bytes_when_workers_die_and_come_back(
             wait_for(lambda: list(output.glob(CHECKPOINTS)))
             for worker in deployment.workers:
                 worker.kill()  # without those that come back, the job could not go on
-            out, err = process.communicate(timeout=120)
+            _, err = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode in (0, 3), err
