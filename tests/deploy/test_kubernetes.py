@@ -3,6 +3,7 @@ the job of a sweep, against a server that plays the API."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -29,12 +30,13 @@ def read(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((FOLDER / name).read_text()))
 
 
+@functools.cache
 def read_schema(kind: str) -> dict[str, Any]:
     """The schema that the operator publishes for a kind, as one that refuses what it does not
     know; Kubernetes would drop that without a word."""
     charts = Path(dask_kubernetes.__file__).parent / "operator" / "deployment" / "helm"
     for path in charts.glob(f"*/crds/{kind.lower()}.yaml"):
-        (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
+        (version,) = yaml.load(path.read_text(), yaml.CSafeLoader)["spec"]["versions"]
         schema: dict[str, Any] = close(version["schema"]["openAPIV3Schema"])
         schema["properties"] |= {"apiVersion": {"type": "string"}, "kind": {"const": kind}}
         schema["properties"]["metadata"] = {"type": "object"}
@@ -166,7 +168,7 @@ class FakeApiHandler(BaseHTTPRequestHandler):
     server: FakeApi
     root = "/apis/kubernetes.dask.org/v1/namespaces/here/daskjobs"
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.path.startswith("/version"):
             self.answer(200, {"major": "1", "minor": "32", "gitVersion": "v1.32.0"})
             return
@@ -177,7 +179,7 @@ class FakeApiHandler(BaseHTTPRequestHandler):
         now = statuses.pop(0) if len(statuses) > 1 else statuses[0]
         self.answer(200, self.server.job | {"status": {"jobStatus": now} if now else {}})
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.path == self.root
         assert self.server.job is None
@@ -186,7 +188,7 @@ class FakeApiHandler(BaseHTTPRequestHandler):
         self.note("create")
         self.answer(201, content)
 
-    def do_DELETE(self) -> None:  # noqa: N802
+    def do_DELETE(self) -> None:
         content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert content["propagationPolicy"] == "Foreground"
         self.server.job = None

@@ -25,9 +25,16 @@ FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "slurm"
 dask_jobqueue = pytest.importorskip("dask_jobqueue", reason="needs the extra slurm")
 
 FAKES = {
-    "sbatch": 'setsid bash -c "$(cat "$1")" >/dev/null 2>&1 &\necho "$!" >> "$(dirname "$0")/jobs"\n'
-    'echo "Submitted batch job $!"\n',
-    "scancel": 'echo "$1" >> "$(dirname "$0")/cancelled"\nkill -KILL -- "-$1" 2>/dev/null\nexit 0\n',
+    "sbatch": """
+setsid bash -c "$(cat "$1")" >/dev/null 2>&1 &
+echo "$!" >> "$(dirname "$0")/jobs"
+echo "Submitted batch job $!"
+""",
+    "scancel": """
+echo "$1" >> "$(dirname "$0")/cancelled"
+kill -KILL -- "-$1" 2>/dev/null
+exit 0
+""",
 }
 
 
@@ -72,13 +79,11 @@ def test_the_script_of_a_worker(tmp_path: Path) -> None:
     assert lifetime + stagger < 3600 * hours + 60 * minutes, "it ends before Slurm ends it"
 
 
-@pytest.mark.parametrize("adapt", [None, {"minimum": 1, "maximum": 1}])
 def test_a_job_that_is_lost_is_replaced(
-    adapt: dict[str, int] | None, fakes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fakes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     section = read_section(tmp_path)
-    section["adapt"] = adapt
-    section["kwargs"]["n_workers"] = 0 if adapt else 1
+    section["adapt"] = {"minimum": 1, "maximum": 1}
     (tmp_path / "c.yaml").write_text("corpus: {dataset: synthetic}\n")
     config = load(str(tmp_path / "c.yaml"), [f"cluster={json.dumps(section)}"])
     monkeypatch.setattr(clients, "SECONDS_BETWEEN_CHECKS", 0.2)
@@ -106,7 +111,7 @@ def test_a_sweep_as_a_job_hands_its_arguments_on(tmp_path: Path) -> None:
     program = tmp_path / "atd-dask"
     program.write_text('#!/bin/bash\nprintf "%s\\0" "$@"\n')
     program.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ATD_DASK_DEPLOY": str(FOLDER)}
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_SUBMIT_DIR": str(FOLDER)}
     script = ["bash", str(FOLDER / "sweep.sbatch"), "my sweep.yaml", "out"]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
     command = ["atd-dask", *done.stdout.split("\0")[:-1]]

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from distributed import Security
 
-from atd_dask.distribution.clients import connect
+from atd_dask.distribution.clients import ClusterOptions, TlsFiles, connect
+from atd_dask.errors import SchedulerError
 from tests.deploy.units import Service, read_unit
 from tests.pipelines.test_run import CHECKPOINTS, finish, prepare, wait_for
 
@@ -125,10 +127,46 @@ def is_open(port: str) -> bool:
         return client.connect_ex(("127.0.0.1", int(port))) == 0
 
 
+def test_tls(tmp_path: Path) -> None:
+    """The last lines of the environment file, with a certificate that vouches for itself."""
+    pytest.importorskip("cryptography", reason="needs the extra tls")
+    units = install(tmp_path)
+    security = Security.temporary()
+    for name, text in (
+        ("ca", security.tls_ca_file),
+        ("cert", security.tls_client_cert),
+        ("key", security.tls_client_key),
+    ):
+        (units / f"{name}.pem").write_text(text)
+    environment = units / "atd-dask.env"
+    lines = environment.read_text().replace("tcp://", "tls://").splitlines()
+    environment.write_text("\n".join(line.removeprefix("#") for line in lines if line[1:2] != " "))
+    scheduler = Service(units / "atd-dask-scheduler.service")
+    worker = Service(units / "atd-dask-worker@.service", "1")
+    files = TlsFiles(*(str(units / f"{name}.pem") for name in ("ca", "cert", "key")))
+    address = scheduler.environment["DASK_SCHEDULER_ADDRESS"]
+    try:
+        scheduler.start()
+        worker.start()
+        wait_for(lambda: is_open(scheduler.environment["SCHEDULER_PORT"]))
+        with connect(ClusterOptions(address=address, security=files)) as client:
+            client.wait_for_workers(1, timeout=60)
+            assert next(iter(client.nthreads())).startswith("tls://")
+            assert client.submit(sum, [1, 2]).result() == 3
+        with (
+            pytest.raises(SchedulerError, match="must answer at its address"),
+            connect(ClusterOptions(address=address.replace("tls", "tcp"))),
+        ):
+            pytest.fail("whoever has no certificate must not get in")
+    finally:
+        scheduler.stop()
+        worker.stop()
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_systemd_has_nothing_to_say_against_the_units(tmp_path: Path) -> None:
     units = install(tmp_path)
-    names = sorted(path.name for path in units.iterdir() if path.suffix != ".env")
+    names = sorted(path.name for path in units.iterdir() if path.suffix in (".service", ".timer"))
     assert len(names) == 4
     paths = [str(units / name.replace("@", "@1")) for name in names]
     for name, path in zip(names, paths, strict=True):
@@ -163,7 +201,7 @@ def test_health_and_metrics(deployment: Deployment) -> None:
 def test_a_job_has_the_same_bytes_when_workers_die_and_come_back(
     deployment: Deployment, tmp_path: Path
 ) -> None:
-    prepare(tmp_path, restarts=3)
+    prepare(tmp_path)
     finish(tmp_path)
     expected = (tmp_path / "runs" / "job" / "result.json").read_bytes()
 
