@@ -226,14 +226,16 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
 def _replacing_workers(cluster: Any) -> Iterator[None]:
     """Workers that were lost, with the jobs of a batch system for one, are started again while the
     block runs. Dask counts them as there, with `adapt` too, until it is asked for their number."""
-    if not isinstance(cluster, _distributed().SpecCluster):
+    kind = _distributed().SpecCluster
+    if not isinstance(cluster, kind):
         yield
         return
     ended = Event()
 
     def ask() -> None:
         if not ended.is_set():
-            cluster.scale(len(cluster.worker_spec))
+            # Classes below this one may count otherwise: in processes, where an entry is a job.
+            kind.scale(cluster, len(cluster.worker_spec))
 
     def check() -> None:
         while not ended.wait(SECONDS_BETWEEN_CHECKS):

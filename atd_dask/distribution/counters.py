@@ -21,7 +21,7 @@ from atd_dask.errors import UserError
 MEANINGS = {
     "documents_ingested": "Documents whose words were counted for a corpus store",
     "documents_scored": "Documents fitted to a null model, to find clusters among them",
-    "replicates": "Bootstrap clusters that were grown and scored",
+    "replicates": "Bootstrap clusters that were drawn and scored",
     "sweeps": "Sweeps that were finished",
     "alarms": "Significant clusters that were found",
 }

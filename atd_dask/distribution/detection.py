@@ -239,8 +239,9 @@ def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, F
 def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
     corpus, fitter = given
     block = corpus.block(index)
+    fit = fitter.fit(block)
     count(documents_scored=len(block))
-    return fitter.fit(block)
+    return fit
 
 
 @dataclass(frozen=True)

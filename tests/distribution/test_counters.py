@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from atd_dask.distribution import counters
 from atd_dask.distribution.counters import count, count_nothing, keep_counts, read_counts
+from atd_dask.distribution.counting import count_shards
 from atd_dask.distribution.warming import compile_detection
 from atd_dask.errors import UserError
+from atd_dask.text import readers
+from atd_dask.text.options import Source, TextOptions
+from tests.clusters import local_client
 
 pytest.importorskip("prometheus_client", reason="needs the extra metrics")
 
@@ -49,6 +55,21 @@ def test_warming_is_not_work():
     before = read_counts()
     assert compile_detection() == 1
     assert read_counts() == before
+
+
+def test_a_worker_shows_the_documents_that_it_counts(tmp_path):
+    lines = [json.dumps({"id": str(n), "text": "ships carry coffee"}) for n in range(7)]
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    shards = list(readers.shards(Source("jsonl", str(tmp_path / "d.jsonl")), TextOptions()))
+    before = read_counts()
+    with local_client(1, processes=True) as client:
+        counted = list(count_shards(client, shards, TextOptions()))
+        (worker,) = client.run(lambda dask_worker: dask_worker.http_server.port).values()
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker}/metrics", timeout=10) as answer:
+            metrics = answer.read().decode()
+    assert sum(len(piece.batch) for piece in counted) == 7
+    assert "\natd_dask_documents_ingested_total 7.0\n" in metrics
+    assert read_counts() == before, "each process counts what it does itself"
 
 
 def test_a_file_is_added_to(tmp_path):
