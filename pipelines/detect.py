@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.train import model_path
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.errors import InputError
@@ -88,6 +89,7 @@ def detect(
     write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
     finish_stage(config.output, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
+    count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
     for cluster in result["clusters"]:
         _warn_of_thin_pool(progress, cluster["index"], found[cluster["index"] - 1])
     return result

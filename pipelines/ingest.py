@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.counting import count_shards
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
@@ -205,6 +206,7 @@ def _counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
         words = corpus.vocabulary
         if words is None:
             words = tuple(map(str, range(int(batch.terms.max(initial=-1)) + 1)))
+        count(documents_ingested=len(batch))
         yield WordCounts(words, batch)
 
 

@@ -31,10 +31,10 @@ HIDDEN = "not written down"
 
 @contextmanager
 def record_run(
-    config: RunConfig, client: Client | LazyClient, command: Sequence[str]
+    config: RunConfig, client: Client | LazyClient, command: Sequence[str], id: str
 ) -> Iterator[RunRecord]:
     """A record that says how the block ended."""
-    record = RunRecord(config, client, command)
+    record = RunRecord(config, client, command, id)
     try:
         yield record
     except BaseException as error:
@@ -50,7 +50,7 @@ class RunRecord:
     that were finished whatever happens next."""
 
     def __init__(
-        self, config: RunConfig, client: Client | LazyClient, command: Sequence[str]
+        self, config: RunConfig, client: Client | LazyClient, command: Sequence[str], id: str
     ) -> None:
         self._client = client
         self._start = time.monotonic()
@@ -66,6 +66,7 @@ class RunRecord:
         self._cluster: ClusterFacts | None = None
         self._config = config
         self._command = hide_secrets(command)
+        self._id = id
         self._started = _now()
 
     @contextmanager
@@ -108,6 +109,7 @@ class RunRecord:
         record = {
             "format": FORMAT,
             "name": self._config.name,
+            "id": self._id,
             "status": status,
             "error": error,
             "command": self._command,

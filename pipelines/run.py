@@ -48,16 +48,20 @@ def run(
     `run.json` tells how it went, also of a run that failed, and names the `command`.
     """
     made = {}
-    with record_run(config, client, command) as record:
+    with record_run(config, client, command, progress.run) as record:
         for stage in stages:
             name, do = STAGES[stage]
-            with record.stage(stage, fresh), ExitStack() as span:
+            with record.stage(stage, fresh), progress.stage(stage), ExitStack() as span:
                 prepare = partial(_prepare, config, stage, "detect" in stages, span)
                 with when_open(client, prepare):
                     made[name] = do(config, cast("Client", client), progress, fresh)
         if "result" in made and not (record.all_reused and has_report(config.output)):
             record.write("finished")  # the page tells of it
-            with record.stage("report", fresh=True), progress.task("report", 1, "page") as task:
+            with (
+                record.stage("report", fresh=True),
+                progress.stage("report"),
+                progress.task("report", 1, "page") as task,
+            ):
                 write_report(config.output)
                 task.advance()
     if record.all_reused:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from atd_dask.errors import SchedulerError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 TIMEOUT = 10.0  # seconds that a scheduler may take to answer
+SECONDS_BETWEEN_CHECKS = 5.0  # of whether all workers are there that were asked for
 
 # How often the processes of a cluster on this machine look at themselves. As often as Dask has it,
 # that takes a tenth of a CPU, mostly for a profile that a hundredth of a second divides.
@@ -222,6 +223,7 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
             stack.enter_context(started)
             if cluster.adapt is not None:
                 started.adapt(**cluster.adapt)
+            stack.enter_context(_replacing_workers(started))
         except Exception as error:
             # Whatever a cluster of the user's choice raises, it is the choice that must be mended.
             raise SchedulerError(f"The Dask cluster {name} cannot be started: {error}") from error
@@ -237,6 +239,35 @@ def _less_upkeep(wanted: bool) -> Iterator[None]:
     unset = [key for key in UPKEEP if config.get(key) == config.get(key, config=defaults)]
     with config.set({key: UPKEEP[key] for key in unset if wanted}):
         yield
+
+
+@contextmanager
+def _replacing_workers(cluster: Any) -> Iterator[None]:
+    """Workers that were lost, with the jobs of a batch system for one, are started again while the
+    block runs. Dask counts them as there, with `adapt` too, until it is asked for their number."""
+    kind = _distributed().SpecCluster
+    if not isinstance(cluster, kind):
+        yield
+        return
+    ended = Event()
+
+    def ask() -> None:
+        if not ended.is_set():
+            # Classes below this one may count otherwise: in processes, where an entry is a job.
+            kind.scale(cluster, len(cluster.worker_spec))
+
+    def check() -> None:
+        while not ended.wait(SECONDS_BETWEEN_CHECKS):
+            # In the cluster's own thread, where nothing changes their number meanwhile.
+            cluster.loop.add_callback(ask)
+
+    thread = Thread(target=check, name="atd-dask-workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.keys import task_key
 from atd_dask.documents import Shard
 from atd_dask.text.counting import WordCounts, count_shard
@@ -30,7 +31,7 @@ def count_shards(
         for number, shard in enumerate(shards):
             key = task_key("count-shard", number)
             under_way.append(
-                client.submit(count_shard, shard, options, keep_text, key=key, pure=False)
+                client.submit(ingest_shard, shard, options, keep_text, key=key, pure=False)
             )
             if len(under_way) >= _places(client):
                 yield _take(under_way)
@@ -39,6 +40,12 @@ def count_shards(
     finally:
         if under_way:
             client.cancel(list(under_way))
+
+
+def ingest_shard(shard: Shard, options: TextOptions, keep_text: bool) -> WordCounts:
+    counts = count_shard(shard, options, keep_text)
+    count(documents_ingested=len(counts.batch))
+    return counts
 
 
 def _places(client: Client) -> int:

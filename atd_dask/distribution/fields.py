@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.replicates import PooledReplicates, Replicates, SpreadReplicates
 from atd_dask.distribution.rules import DetectionRules
 from atd_dask.distribution.running import Kept, Runner, hold
@@ -79,7 +80,10 @@ def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, F
 
 def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
     corpus, fitter = given
-    return fitter.fit(corpus.block(index))
+    block = corpus.block(index)
+    fit = fitter.fit(block)
+    count(documents_scored=len(block))
+    return fit
 
 
 @dataclass(frozen=True)

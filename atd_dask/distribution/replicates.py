@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, Tell
 from atd_dask.distribution.running import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
@@ -99,7 +100,9 @@ class PooledReplicates:
 
 
 def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
-    return bootstrap.scores(replicates)
+    scores = bootstrap.scores(replicates)
+    count(replicates=len(scores))
+    return scores
 
 
 class Drawn(NamedTuple):
@@ -192,4 +195,5 @@ def score_drawn(given: tuple[Fitter, Ints, np.uint64], drawn: Drawn) -> Floats:
         )
         for replicate, mothers in zip(drawn.replicates, drawn.chosen, strict=True)
     ]
+    count(replicates=len(scores))
     return np.concatenate(scores)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.counters import count
 from atd_dask.distribution.running import Runner, align
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus
@@ -75,6 +76,7 @@ class Question(NamedTuple):
 def fit_shard(given: tuple[Corpus, Fitter], rows: tuple[int, int]) -> Shard:
     corpus, fitter = given
     block = corpus.rows(*rows)
+    count(documents_scored=len(block))
     return Shard(fitter.batch(block, fitter.fit(block), fixed=True), rows[0])
 
 

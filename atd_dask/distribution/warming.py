@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from atd_dask.distribution.counters import count_nothing
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.rules import DetectionRules
 from atd_dask.kernels.blocks import MemoryCorpus
@@ -55,4 +56,5 @@ def compile_detection() -> int:
         remember=True,
         max_clusters=1,
     )
-    return len(detect(table, corpus, {"validation": corpus}, rules, seed=1))
+    with count_nothing():
+        return len(detect(table, corpus, {"validation": corpus}, rules, seed=1))

@@ -167,6 +167,11 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="FILE",
             help="Write Dask's own page on the run, as HTML.",
         ),
+        click.option(
+            "--metrics-file",
+            metavar="FILE",
+            help="Add what was done to the counters in FILE, which node_exporter reads.",
+        ),
         click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused."),
         click.option("--output", metavar="DIR", help="Put the results here."),
         _scheduler,
@@ -268,10 +273,12 @@ def _run_job(
     output: str | None,
     fresh: bool,
     performance_report: str | None,
+    metrics_file: str | None,
     progress: Progress,
 ) -> tuple[str, dict[str, Any]]:
     """Runs one stage or all; gives the output folder, and what the stages made."""
     from atd_dask.distribution.clients import connect
+    from atd_dask.distribution.counters import keep_counts
     from atd_dask.distribution.lazy import LazyClient
     from atd_dask.distribution.observation import hush_when_stopped, report_performance
     from atd_dask.interface.config import load
@@ -286,6 +293,7 @@ def _run_job(
         with (
             _stopping_on_request(),
             lock_folder(config.output, progress.warn),
+            keep_counts(metrics_file, config.name, progress.warn),
             ExitStack() as cluster,
         ):
 

@@ -12,8 +12,10 @@ import math
 import os
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
@@ -33,8 +35,18 @@ DASK_LOGGERS = (
 Level = Literal["info", "warning", "error"]
 
 
+@dataclass
+class Origin:
+    """What an event belongs to: the run, and its stage, if one is under way."""
+
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    stage: str | None = None
+
+
 class Output(Protocol):
     """One way of showing what happens."""
+
+    origin: Origin
 
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None: ...
 
@@ -77,6 +89,19 @@ class Progress:
     def __init__(self, output: Output, quiet: bool = False) -> None:
         self._output = output
         self._quiet = quiet
+
+    @property
+    def run(self) -> str:
+        """The id of this run, which no other has."""
+        return self._output.origin.run
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """What is said in the block, by whatever thread, belongs to the stage of this name; and
+        what is said of an error in it."""
+        self._output.origin.stage = name
+        yield
+        self._output.origin.stage = None
 
     @contextmanager
     def task(self, stage: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
@@ -141,6 +166,8 @@ def redirect_logs(progress: Progress) -> Iterator[None]:
 
 
 class _Silence:
+    origin = Origin()
+
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
         """Says nothing."""
 
@@ -167,6 +194,7 @@ class PlainLines:
     """A line an event, for people who read a log."""
 
     def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self.origin = Origin()
         self._stream = stream
         self._pace = _Pace(seconds)
 
@@ -186,6 +214,7 @@ class JsonLines:
     """A JSON object an event, for programs."""
 
     def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self.origin = Origin()
         self._stream = stream
         self._pace = _Pace(seconds)
 
@@ -198,10 +227,10 @@ class JsonLines:
             seconds = round(task.seconds, 3)
             self._write("info", task.stage, event, {**progress, "seconds": seconds, **task.facts})
 
-    def _write(self, level: Level, stage: str | None, event: str, facts: dict[str, Any]) -> None:
+    def _write(self, level: Level, task: str | None, event: str, facts: dict[str, Any]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        known = _fit_for_json(facts)
-        line = {"time": now, "level": level, "stage": stage, "event": event, "facts": known}
+        line = {"time": now, "level": level, **asdict(self.origin), "task": task, "event": event}
+        line["facts"] = _fit_for_json(facts)
         # The one control character that JSON leaves as it is.
         text = json.dumps(line, default=str).replace("\x7f", "\\u007f")
         print(text, file=self._stream, flush=True)
@@ -224,6 +253,7 @@ class TerminalBars:
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
 
+        self.origin = Origin()
         self._console = Console(file=stream, highlight=False)
         self._bars: Bars | None = None
         self._numbers: dict[Task, Any] = {}

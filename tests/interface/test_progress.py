@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -85,8 +86,9 @@ def test_json_lines() -> None:
     tell(progress)
     progress.say(EVIL, value=float("nan"), place=object)
     events: list[dict[str, Any]] = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert all(list(event) == ["time", "level", "stage", "event", "facts"] for event in events)
-    assert [(event["level"], event["stage"], event["event"]) for event in events] == [
+    keys = ["time", "level", "run", "stage", "task", "event", "facts"]
+    assert all(list(event) == keys for event in events)
+    assert [(event["level"], event["task"], event["event"]) for event in events] == [
         ("info", None, "message"),
         ("info", "read", "start"),
         ("info", "read", "end"),
@@ -104,6 +106,33 @@ def test_json_lines() -> None:
     }
     assert events[-1]["facts"]["message"] == EVIL
     assert events[-1]["facts"]["value"] is None
+
+
+def test_json_lines_say_what_they_belong_to() -> None:
+    stream = io.StringIO()
+    progress = Progress(JsonLines(stream))
+    other = Progress(JsonLines(io.StringIO()))
+
+    def fail() -> None:
+        with progress.stage("train"):
+            thread = threading.Thread(target=progress.say, args=("from elsewhere",))
+            thread.start()
+            thread.join()
+            raise OSError("full")
+
+    progress.say("before")
+    with progress.stage("ingest"), progress.task("read"):
+        progress.say("within")
+    progress.say("between")
+    with pytest.raises(OSError, match="full"):
+        fail()
+    progress.error("full")
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [event["stage"] for event in events] == [
+        *(None, "ingest", "ingest", "ingest", None, "train", "train")
+    ]
+    assert {event["run"] for event in events} == {progress.run}
+    assert progress.run != other.run
 
 
 def test_json_lines_have_no_control_characters_and_no_numbers_that_json_lacks() -> None:
@@ -221,7 +250,7 @@ def test_the_stream_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b" in shown(Terminal())
     assert "\x1b" not in shown(io.StringIO())
-    assert json.loads(shown(Terminal(), log_format="json").splitlines()[0])["stage"] == "read"
+    assert json.loads(shown(Terminal(), log_format="json").splitlines()[0])["task"] == "read"
     assert shown(io.StringIO(), quiet=True) == ""
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in shown(Terminal())

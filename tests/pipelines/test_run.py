@@ -99,7 +99,7 @@ def expected(tmp_path_factory):
 
 
 def test_the_log_has_a_line_an_event(expected):
-    _, _, err = expected
+    folder, _, err = expected
     assert all(line.isprintable() for line in err.splitlines())
     events = [json.loads(line) for line in err.splitlines()]
     assert events[0]["facts"] == {
@@ -110,9 +110,11 @@ def test_the_log_has_a_line_an_event(expected):
     assert where["message"].startswith("on tcp://127.0.0.1:")
     assert (where["workers"], where["threads"]) == (1, 1)
     assert where["dashboard"].startswith("http://127.0.0.1:")
-    stages = [event["stage"] for event in events if event["event"] == "end"]
-    assert stages[0] == "look at the documents"
-    assert stages.index("train") < stages.index("detect")
+    ended = [(event["stage"], event["task"]) for event in events if event["event"] == "end"]
+    assert ended[0] == ("ingest", "look at the documents")
+    assert ended.index(("train", "train")) < ended.index(("detect", "detect"))
+    told = json.loads((folder / "runs" / "job" / "run.json").read_text())
+    assert {event["run"] for event in events} == {told["id"]}
     assert {event["level"] for event in events} == {"info"}
 
 
