@@ -167,8 +167,8 @@ def tabulate_methods(figures: CorpusFigures) -> Table:
             "Upper bounds for all methods but ATD: of the settings in the grid those with the best"
             " F1 on the test batch are shown, for groups and for documents apart.",
             "All methods name as many clusters, and as many documents, as ATD finds with the same"
-            " seed. AUC takes the documents of a cluster from the most anomalous on; the paper does not"
-            " say in which order it takes those of an LDA. In the batches of the paper the"
+            " seed. AUC takes the documents of a cluster from the most anomalous on; the paper does"
+            " not say in which order it takes those of an LDA. In the batches of the paper the"
             " anomalous documents stand last.",
             "ATD with LDA has one cluster, which grows until it is stopped, with the first seed.",
         ),
