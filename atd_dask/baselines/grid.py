@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 Arrays = Mapping[str, NDArray[Any]]
+Place = tuple[str, str]  # the URL of a store, and its digest
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,18 @@ class GridWork:
             return _COMPUTE[point.kind](self, dict(point.settings), point.seed, *needed)
 
     def matrices(self) -> tuple[csr_matrix, csr_matrix]:
-        return _read(self.train.url, self.train.digest), _read(self.test.url, self.test.digest)
+        train, test = self.places
+        return _read(train), _read(test)
+
+    @property
+    def places(self) -> tuple[Place, Place]:
+        return (self.train.url, self.train.digest), (self.test.url, self.test.digest)
 
 
-@lru_cache(maxsize=4)
-def _read(url: str, digest: str) -> csr_matrix:
+@lru_cache(maxsize=2)
+def _read(place: Place) -> csr_matrix:
     """The counts of a store; a worker reads them once."""
-    return CorpusStore.open(url).matrix()
+    return CorpusStore.open(place[0]).matrix()
 
 
 def _compute_topics(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
@@ -130,9 +136,16 @@ def _compute_clusters(work: GridWork, settings: dict[str, float], seed: int | No
 
 
 def _compute_machine(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
-    train, test = work.matrices()
-    scores = one_class.score_documents(train, test, settings["nu"], settings.get("gamma"))
+    scores = one_class.score_documents(
+        _multiply(*work.places), settings["nu"], settings.get("gamma")
+    )
     return {"scores": scores}
+
+
+@lru_cache(maxsize=1)
+def _multiply(train: Place, test: Place) -> one_class.Products:
+    """The inner products of a corpus; a worker makes them once."""
+    return one_class.Products.of(_read(train), _read(test))
 
 
 def _compute_m4(
