@@ -156,8 +156,8 @@ def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: i
 
 
 def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
-    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. Its cluster
-    grows on and on; it is stopped where the paper stopped it, and not tested."""
+    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. Its
+    first cluster is stopped where the paper stopped it, and not tested."""
     n_topics = max(result["null_model"]["n_topics"], 2)
     detection = make_detection({"rules": "paper", "max_clusters": 1, "max_size": LARGEST_CLUSTER})
     return replace(
