@@ -32,6 +32,17 @@ def digamma(x):
     return math.log(x) - 0.5 / x - series - below
 
 
+@inner_kernel
+def _share_out(count, strength, likelihood, sums):
+    """Adds the count of a word to the topics, in proportion to φ."""
+    total = 0.0
+    for k in range(len(strength)):
+        total += strength[k] * likelihood[k]
+    weight = count / total
+    for k in range(len(strength)):
+        sums[k] += weight * strength[k] * likelihood[k]
+
+
 @kernel
 def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tolerance):
     """Updates φ and γ of every document in turn until γ changes by less than `tolerance` on
@@ -48,13 +59,7 @@ def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tol
                 strength[k] = math.exp(digamma(gamma[d, k]))
                 new[k] = prior[d, k]
             for e in range(first, last):
-                word = terms[e]
-                total = 0.0
-                for k in range(n_topics):
-                    total += strength[k] * beta[word, k]
-                weight = counts[e] / total
-                for k in range(n_topics):
-                    new[k] += weight * strength[k] * beta[word, k]
+                _share_out(counts[e], strength, beta[terms[e]], new)
             change = 0.0
             for k in range(n_topics):
                 change += abs(new[k] - gamma[d, k])
@@ -65,13 +70,7 @@ def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tol
         for k in range(n_topics):
             strength[k] = math.exp(digamma(gamma[d, k]))
         for e in range(first, last):
-            word = terms[e]
-            total = 0.0
-            for k in range(n_topics):
-                total += strength[k] * beta[word, k]
-            weight = counts[e] / total
-            for k in range(n_topics):
-                mass[word, k] += weight * strength[k] * beta[word, k]
+            _share_out(counts[e], strength, beta[terms[e]], mass[terms[e]])
 
 
 @kernel
