@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -81,19 +81,17 @@ def reproduce(
     output: str,
     client: Client,
     progress: Progress,
-    grid: Grid | None = None,
 ) -> Iterator[str]:
-    """Markdown, corpus after corpus; in the end all tables are in the folder `output`."""
+    """Markdown, corpus after corpus; the tables of all so far are in the folder `output`."""
     figures = []
     for config in configs:
-        one = measure_corpus(config, range(1, n_seeds + 1), grid or Grid(), client, progress)
+        one = measure_corpus(config, range(1, n_seeds + 1), Grid(), client, progress)
         figures.append(one)
-        yield write_markdown(make_tables([one]))
-        # What is there so far is written, whatever happens to the next corpus.
         tables = make_tables(figures)
         write_file(join(output, "tables.md"), write_markdown(tables).encode())
         write_file(join(output, "tables.html"), render_tables(tables, figures))
         write_file(join(output, "tables.json"), _write_json(figures))
+        yield write_markdown(make_tables([one]))
 
 
 def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
@@ -102,7 +100,7 @@ def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
         "corpora": {
             one.corpus: {
                 "seeds": [result["seed"] for result in one.results],
-                "methods": [method.describe() for method in one.methods],
+                "methods": [asdict(method) for method in one.methods],
             }
             for one in figures
         },
@@ -136,7 +134,7 @@ def measure_corpus(
         sizes = max(len(significant), 1), max(sum(significant), 1)
         tasks.append(Task(labels, config.evaluation.anomalous, *sizes))
     methods = [
-        summarise_atd("ATD", results),
+        summarise_atd(results),
         _judge_lda(with_lda),
         *(judge_method(name, tasks, [one[name] for one in trials]) for name in trials[0]),
     ]
@@ -177,14 +175,14 @@ def _run(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any
     return result
 
 
-def summarise_atd(name: str, results: Sequence[Mapping[str, Any]]) -> MethodFigures:
+def summarise_atd(results: Sequence[Mapping[str, Any]]) -> MethodFigures:
     """ATD over its seeds."""
 
     def spread(kind: str, figure: str) -> Spread:
         return Spread.of(result["evaluation"][kind][figure] for result in results)
 
     return MethodFigures(
-        name,
+        "ATD",
         spread("group", "f1"),
         spread("group", "auc"),
         spread("group_of_remaining", "f1"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from atd_dask.evaluation import paper
@@ -38,10 +38,6 @@ class MethodFigures:
     group_auc_unsorted: Spread | None = None
     group_settings: tuple[str, ...] = ()
     individual_settings: tuple[str, ...] = ()
-
-    def describe(self) -> dict[str, Any]:
-        """Fit for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
