@@ -19,6 +19,7 @@ import numpy as np
 from atd_dask.pipelines.ingest import ingest
 
 from atd_dask.distribution.clients import connect
+from atd_dask.evaluation.comparison import Spread
 from atd_dask.interface.config import CorpusConfig, RunConfig
 from atd_dask.kernels.streams import open_stream
 from atd_dask.text.options import Source
@@ -87,8 +88,7 @@ def measure() -> Iterator[Usage]:
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
     """The mean of several runs, and the range if there is one."""
-    mean, low, high = (f"{v:,.{digits}f}" for v in (np.mean(values), min(values), max(values)))
-    return mean if low == high else f"{mean} ({low} to {high})"
+    return Spread.of(values).show(digits)
 
 
 def bench_ingest(n_docs: int, progress: Progress) -> list[dict[str, Any]]:

@@ -412,6 +412,23 @@ def verify(ctx: click.Context, path: str, progress: Progress) -> None:
     click.echo(f"{clean(path)}: no damage")
 
 
+@atd.command()
+@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option("--seeds", default=3, type=click.IntRange(min=1), help="How many seeds to take.")
+@click.option("--output", metavar="DIR", default="runs/reproduce", help="Put the tables here.")
+@_scheduler
+@_logging_options
+def reproduce(corpora: tuple[str, ...], **options: Any) -> None:
+    """Make the paper's tables for each CORPUS (reuters synthetic newsgroups)."""
+    from atd_dask.interface.reproducing import make_tables
+
+    with _stopping_on_request():
+        make_tables(
+            corpora or ("reuters", "synthetic", "newsgroups"), introduce=_introduce, **options
+        )
+
+
 @atd.group()
 def bench() -> None:
     """Measure this machine beside the tools that people know."""

@@ -1,6 +1,7 @@
-"""The page that shows a result to people: one HTML file that needs nothing else."""
+"""The pages that show results to people: each one HTML file that needs nothing else."""
 
+from atd_dask.interface.report.comparison import render_tables
 from atd_dask.interface.report.page import render
 from atd_dask.interface.report.sources import Sources
 
-__all__ = ["Sources", "render"]
+__all__ = ["Sources", "render", "render_tables"]

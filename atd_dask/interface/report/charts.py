@@ -175,6 +175,40 @@ def draw_orders(orders: Sequence[int], bics: Sequence[float], chosen: int) -> Ma
 
 
 @dataclass(frozen=True)
+class MethodRow:
+    """A method's figure over seeds, from 0 to 1, and the one that it is compared with."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    other: float | None
+
+
+def draw_methods(rows: Sequence[MethodRow], figure: str) -> Markup:
+    """For each method a line over the range of our figures, a dot at their mean, and a tick at the
+    paper's."""
+    step, start = 24, 112
+    height = TOP + step * len(rows) + BOTTOM
+    base = height - BOTTOM
+    across = Axis(0, 1, start, WIDTH - RIGHT)
+    parts = [*_draw_bottom_axis(across, base, figure)]
+    for number, row in enumerate(rows):
+        y = TOP + step * (number + 0.5)
+        parts += [
+            _text("tick", start - 8, y + 4, row.name, "end"),
+            _line("grid", across.start, y, across.end, y),
+            _line("own", across.place(row.low), y, across.place(row.high), y),
+            f'<circle class="dot" cx="{_round(across.place(row.mean))}" cy="{_round(y)}" r="4"/>',
+        ]
+        if row.other is not None:
+            x = across.place(row.other)
+            parts.append(_line("shared", x, y - 8, x, y + 8))
+    told = ", ".join(f"{row.name} {row.mean:.2f}" for row in rows)
+    return _draw(height, f"{figure}: {told}.", parts)
+
+
+@dataclass(frozen=True)
 class Decades:
     """A logarithmic axis for bars of probabilities, from 10^low to 10^high."""
 

@@ -16,7 +16,12 @@ from atd_dask.interface.report.view import METRICS, make_view
 
 def render(sources: Sources) -> bytes:
     """The page. The same sources give the same bytes."""
-    style, script = _read("page.css"), _read("page.js")
+    return fill("page.html.j2", _read("page.js"), view=make_view(sources), metric_names=METRICS)
+
+
+def fill(template: str, script: str, **values: object) -> bytes:
+    """A template of this package with the style that all pages have."""
+    style = _read("page.css")
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -30,12 +35,11 @@ def render(sources: Sources) -> bytes:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = environment.from_string(_read("page.html.j2")).render(
-        view=make_view(sources),
+    page = environment.from_string(_read(template)).render(
         style=Markup(style),  # noqa: S704 - the files of this package
         script=Markup(script),  # noqa: S704
         policy=policy,
-        metric_names=METRICS,
+        **values,
     )
     return page.lstrip().encode()
 

@@ -1,0 +1,240 @@
+"""The grid of hyper-parameters: pieces of work that do not depend on each other, but for the topics
+of the training documents, which others build on.
+
+The paper names the hyper-parameters of each method and not their values; these are ours. A piece
+has the scores of all settings that cost nothing beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.baselines import genres, neighbours, one_class
+from atd_dask.baselines.features import divide_by_length
+from atd_dask.baselines.lda import choose_groups, group_documents, learn_proportions
+from atd_dask.kernels.model import Floats, Ints
+from atd_dask.storage.corpus import CorpusStore
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Arrays = Mapping[str, NDArray[Any]]
+Place = tuple[str, str]  # the URL of a store, and its digest
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values that are tried."""
+
+    topics: tuple[int, ...] = (5, 10, 15, 20, 30)  # M, also the number of groups
+    genres: tuple[int, ...] = (2, 3, 5)  # T of M4
+    neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN
+    nu: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the support vector machines
+    gamma: tuple[float, ...] = (10.0, 100.0, 1000.0, 10000.0)  # of the radial kernel
+
+    def describe(self) -> dict[str, list[float]]:
+        return {name: list(values) for name, values in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One piece of work: what is computed, at which settings, with which seed where it matters."""
+
+    kind: str
+    settings: tuple[tuple[str, float], ...] = ()
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        parts = [self.kind, *(f"{name}-{value:g}" for name, value in self.settings)]
+        return "_".join(parts if self.seed is None else [*parts, f"seed-{self.seed}"])
+
+    @property
+    def needs(self) -> tuple[Point, ...]:
+        """What must be there before."""
+        if self.kind not in ("m4", "nn-lda"):
+            return ()
+        n_topics = dict(self.settings)["topics"]
+        return (Point("topics", (("topics", n_topics),), self.seed),)
+
+
+def list_points(grid: Grid, seeds: Sequence[int]) -> list[Point]:
+    """All pieces, each after those that it needs; the longest first."""
+
+    def along(kind: str, name: str, values: Sequence[float]) -> Iterator[Point]:
+        for value in values:
+            for seed in seeds:
+                yield Point(kind, ((name, value),), seed)
+
+    topics = sorted(grid.topics, reverse=True)
+    return [
+        *along("topics", "topics", topics),
+        *along("clusters", "topics", topics),
+        Point("nn-bow"),
+        *(
+            Point("svm-rbf", (("gamma", gamma), ("nu", nu)))
+            for gamma in grid.gamma
+            for nu in grid.nu
+        ),
+        *(Point("svm-linear", (("nu", nu),)) for nu in grid.nu),
+        *(
+            Point("m4", (("topics", n_topics), ("genres", n_genres)), seed)
+            for n_topics in topics
+            for n_genres in grid.genres
+            if n_genres <= n_topics
+            for seed in seeds
+        ),
+        *along("nn-lda", "topics", topics),
+    ]
+
+
+@dataclass(frozen=True)
+class GridWork:
+    """What every piece is computed from. It travels to workers, where the stores are opened."""
+
+    train: CorpusStore
+    test: CorpusStore
+    grid: Grid
+
+    def compute(self, point: Point, needed: Sequence[Arrays]) -> Arrays:
+        """The piece; `needed` are those that it needs, in their order."""
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):
+            return _COMPUTE[point.kind](self, dict(point.settings), point.seed, *needed)
+
+    def matrices(self) -> tuple[csr_matrix, csr_matrix]:
+        train, test = self.places
+        return _read(train), _read(test)
+
+    @property
+    def places(self) -> tuple[Place, Place]:
+        return (self.train.url, self.train.digest), (self.test.url, self.test.digest)
+
+
+@lru_cache(maxsize=2)
+def _read(place: Place) -> csr_matrix:
+    """The counts of a store; a worker reads them once."""
+    return CorpusStore.open(place[0]).matrix()
+
+
+def _compute_topics(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
+    train, test = work.matrices()
+    own, other = learn_proportions(train, test, int(settings["topics"]), seed or 0)
+    return {"train": own, "test": other}
+
+
+def _compute_clusters(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
+    _, test = work.matrices()
+    return {"groups": group_documents(test, int(settings["topics"]), seed or 0)}
+
+
+def _compute_machine(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
+    scores = one_class.score_documents(
+        _multiply(*work.places), settings["nu"], settings.get("gamma")
+    )
+    return {"scores": scores}
+
+
+@lru_cache(maxsize=1)
+def _multiply(train: Place, test: Place) -> one_class.Products:
+    """The inner products of a corpus; a worker makes them once."""
+    return one_class.Products.of(_read(train), _read(test))
+
+
+def _compute_m4(
+    work: GridWork, settings: dict[str, float], seed: int | None, topics: Arrays
+) -> Arrays:
+    train, test = work.matrices()
+    n_topics, n_genres = int(settings["topics"]), int(settings["genres"])
+    model = genres.learn(train, choose_groups(topics["train"]), n_topics, n_genres, seed or 0)
+    return {"scores": genres.score_documents(model, test, choose_groups(topics["test"]))}
+
+
+def _compute_words(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
+    train, test = work.matrices()
+    return _compare(work, divide_by_length(train), divide_by_length(test))
+
+
+def _compute_proportions(
+    work: GridWork, settings: dict[str, float], seed: int | None, topics: Arrays
+) -> Arrays:
+    return _compare(work, topics["train"], topics["test"])
+
+
+def _compare(work: GridWork, train: Any, test: Any) -> Arrays:
+    found = neighbours.compare_distances(train, test, work.grid.neighbours)
+    return {"distances": found.distances, "p_values": found.p_values}
+
+
+_COMPUTE: dict[str, Callable[..., Arrays]] = {
+    "topics": _compute_topics,
+    "clusters": _compute_clusters,
+    "svm-linear": _compute_machine,
+    "svm-rbf": _compute_machine,
+    "m4": _compute_m4,
+    "nn-bow": _compute_words,
+    "nn-lda": _compute_proportions,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A method at one setting: how anomalous it finds each test document, and the groups."""
+
+    setting: str
+    scores: Floats  # documents: the larger, the more anomalous
+    weights: Floats  # documents: what each brings to its group
+    counted: bool  # whether a group has the sum of its weights, or their mean
+    groups: Ints  # documents
+
+
+def list_trials(
+    grid: Grid, seed: int, results: Mapping[Point, Arrays], likelihood: Floats
+) -> dict[str, list[Trial]]:
+    """For each method all settings of one seed; `likelihood` are the scores of LB.
+
+    M4 and NN (LDA) have a model of the topics of the training documents, and it makes their groups;
+    the groups of the other methods are those of an LDA of the test batch.
+    """
+    trials: dict[str, list[Trial]] = {
+        name: [] for name in ("M4", "LB", "SVM_linear", "SVM_RBF", "NN_LDA", "NN_BOW")
+    }
+
+    def add(method: str, scores: Floats, weights: Floats, groups: Ints, **setting: float) -> None:
+        text = ", ".join(f"{name} {value:g}" for name, value in setting.items())
+        counted = method.startswith("SVM")
+        trials[method].append(Trial(text, scores, weights, counted, groups))
+
+    def machines(method: str, kind: str, n_topics: int, groups: Ints) -> None:
+        for point, arrays in results.items():
+            if point.kind == kind:
+                scores = arrays["scores"]
+                weights = (scores > 0).astype(np.float64)
+                add(method, scores, weights, groups, topics=n_topics, **dict(point.settings))
+
+    def distances(method: str, arrays: Arrays, n_topics: int, groups: Ints) -> None:
+        for place, number in enumerate(grid.neighbours):
+            far, p_values = arrays["distances"][place], arrays["p_values"][place]
+            add(method, far, -p_values, groups, topics=n_topics, neighbours=number)
+
+    for n_topics in grid.topics:
+        here = (("topics", n_topics),)
+        groups = results[Point("clusters", here, seed)]["groups"]
+        add("LB", likelihood, likelihood, groups, topics=n_topics)
+        machines("SVM_linear", "svm-linear", n_topics, groups)
+        machines("SVM_RBF", "svm-rbf", n_topics, groups)
+        distances("NN_BOW", results[Point("nn-bow")], n_topics, groups)
+        own = choose_groups(results[Point("topics", here, seed)]["test"])
+        distances("NN_LDA", results[Point("nn-lda", here, seed)], n_topics, own)
+        for n_genres in grid.genres:
+            if n_genres <= n_topics:
+                scores = results[Point("m4", (*here, ("genres", n_genres)), seed)]["scores"]
+                add("M4", scores, scores, own, topics=n_topics, genres=n_genres)
+    return trials

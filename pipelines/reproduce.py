@@ -1,0 +1,248 @@
+"""The paper's tables: ATD over several null models, and every method that it is compared with.
+
+Nothing finished is done again: ATD keeps its stages as any run does, the grid each of its points.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from atd_dask.pipelines.corpora import paper_config
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.report import count_words
+from atd_dask.pipelines.run import run
+from atd_dask.pipelines.train import model_path
+
+from atd_dask.baselines import likelihood
+from atd_dask.baselines.grid import Grid, GridWork, Trial, list_points, list_trials
+from atd_dask.distribution.grids import run_grid
+from atd_dask.errors import UserError
+from atd_dask.evaluation import paper
+from atd_dask.evaluation.comparison import (
+    Spread,
+    Task,
+    best_place,
+    judge_documents,
+    judge_groups,
+)
+from atd_dask.evaluation.metrics import Agreement
+from atd_dask.evaluation.paper_tables import (
+    CorpusFigures,
+    MethodFigures,
+    Words,
+    choose_words,
+    find_cluster,
+    make_tables,
+    write_markdown,
+)
+from atd_dask.interface.config import (
+    CorpusConfig,
+    RunConfig,
+    SignificanceConfig,
+    TopicsConfig,
+    make_detection,
+)
+from atd_dask.interface.report import render_tables
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join, write_file
+from atd_dask.storage.models import read_model
+from atd_dask.storage.stages import stage_key
+from atd_dask.text.options import Source
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.interface.progress import Progress
+
+FORMAT = "atd-dask-tables/1"
+LARGEST_CLUSTER = 500  # where the paper stopped ATD with LDA by hand
+
+
+def check_request(names: Sequence[str], corpora: str | None, output: str) -> list[RunConfig]:
+    """The corpora as configurations; whatever is wrong with the request is said before any work."""
+    if find_spec("sklearn") is None:
+        raise UserError(
+            "the methods to compare with need scikit-learn, which cannot be found:"
+            " pip install 'atd-dask[baselines]'"
+        )
+    unique = dict.fromkeys(names)
+    return [paper_config(name, corpora, join(output, name)) for name in unique]
+
+
+def reproduce(
+    configs: Sequence[RunConfig],
+    n_seeds: int,
+    output: str,
+    client: Client,
+    progress: Progress,
+) -> Iterator[str]:
+    """Markdown, corpus after corpus; the tables of all so far are in the folder `output`."""
+    figures = []
+    for config in configs:
+        one = measure_corpus(config, range(1, n_seeds + 1), Grid(), client, progress)
+        figures.append(one)
+        tables = make_tables(figures)
+        write_file(join(output, "tables.md"), write_markdown(tables).encode())
+        write_file(join(output, "tables.html"), render_tables(tables, figures))
+        write_file(join(output, "tables.json"), _write_json(figures))
+        yield write_markdown(make_tables([one]))
+
+
+def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
+    content = {
+        "format": FORMAT,
+        "corpora": {
+            one.corpus: {
+                "seeds": [result["seed"] for result in one.results],
+                "methods": [asdict(method) for method in one.methods],
+            }
+            for one in figures
+        },
+    }
+    return json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def measure_corpus(
+    config: RunConfig, seeds: Sequence[int], grid: Grid, client: Client, progress: Progress
+) -> CorpusFigures:
+    """ATD with every seed, then the grid, then for each seed the best of it."""
+    ingest(config, client, progress)
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    runs = [_configure_run(config, stores, seed) for seed in seeds]
+    results = tuple(_run(one, client, progress) for one in runs)
+    with_lda = _run(configure_lda(runs[0], results[0]), client, progress)
+    work = GridWork(stores["train"], stores["test"], grid)
+    points = list_points(grid, seeds)
+    key = stage_key(FORMAT, stores["train"].digest, stores["test"].digest, grid.describe())
+    keeper = Checkpoints(join(config.output, "grid"), key)
+    with progress.task(f"grid of {config.name}", len(points), "points") as task:
+        found = run_grid(client, work, points, keeper, lambda point: task.advance(point=point.name))
+    labels = stores["test"].labels()
+    test = stores["test"].rows(0, stores["test"].n_docs)
+    tasks, trials = [], []
+    for seed, one, result in zip(seeds, runs, results, strict=True):
+        scores = likelihood.score_documents(test, read_model(model_path(one)).table)
+        trials.append(list_trials(grid, seed, found, scores))
+        significant = [c["size"] for c in result["clusters"] if c["significant"]]
+        # Where ATD finds nothing the others may still name one cluster, and a document.
+        sizes = max(len(significant), 1), max(sum(significant), 1)
+        tasks.append(Task(labels, config.evaluation.anomalous, *sizes))
+    methods = [
+        summarise_atd(results),
+        _judge_lda(with_lda),
+        *(judge_method(name, tasks, [one[name] for one in trials]) for name in trials[0]),
+    ]
+    words = _sample_words(config.name, runs[0], results[0], stores["test"])
+    return CorpusFigures(config.name, results, tuple(methods), words)
+
+
+def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: int) -> RunConfig:
+    """ATD with one seed: the documents and their division stay the same."""
+    sources = {part: Source("zarr", store.url) for part, store in stores.items()}
+    return replace(
+        config,
+        seed=seed,
+        output=join(config.output, f"atd-{seed}"),
+        corpus=CorpusConfig(**sources),
+    )
+
+
+def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
+    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. Its
+    first cluster is stopped where the paper stopped it, and not tested."""
+    n_topics = max(result["null_model"]["n_topics"], 2)
+    detection = make_detection({"rules": "paper", "max_clusters": 1, "max_size": LARGEST_CLUSTER})
+    return replace(
+        config,
+        output=f"{config.output}-lda",
+        null_model=replace(
+            config.null_model, topic_model="lda", topics=TopicsConfig(max=n_topics, min=n_topics)
+        ),
+        detection=replace(
+            detection, significance=SignificanceConfig(replicates=1, level=0.5, searches=0)
+        ),
+    )
+
+
+def _run(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any]:
+    result: dict[str, Any] = run(config, client, progress)["result"]
+    return result
+
+
+def summarise_atd(results: Sequence[Mapping[str, Any]]) -> MethodFigures:
+    """ATD over its seeds."""
+
+    def spread(kind: str, figure: str) -> Spread:
+        return Spread.of(result["evaluation"][kind][figure] for result in results)
+
+    return MethodFigures(
+        "ATD",
+        spread("group", "f1"),
+        spread("group", "auc"),
+        spread("group_of_remaining", "f1"),
+        spread("group_of_remaining", "auc"),
+        spread("individual", "f1"),
+        spread("individual", "auc"),
+    )
+
+
+def _judge_lda(result: Mapping[str, Any]) -> MethodFigures:
+    """The one cluster of ATD with LDA, significant or not."""
+    clusters = result["clusters"]
+    judged = clusters[0].get("evaluation", {}) if clusters else {}
+    f1, auc = (Spread.of([judged.get(name, 0.0)]) for name in ("f1", "auc"))
+    return MethodFigures("ATD_LDA", f1, auc, f1, auc)
+
+
+def judge_method(
+    name: str, tasks: Sequence[Task], trials: Sequence[Sequence[Trial]]
+) -> MethodFigures:
+    """For every seed the best of the grid, for groups and for documents apart."""
+    groups, documents = [], []
+    for task, some in zip(tasks, trials, strict=True):
+        judged = [judge_groups(task, t.scores, t.weights, t.counted, t.groups) for t in some]
+        place = best_place([one.whole for one in judged])
+        groups.append((judged[place], some[place].setting))
+        single = [judge_documents(task, t.scores) for t in some]
+        place = best_place(single)
+        documents.append((single[place], some[place].setting))
+
+    def spread(agreements: Sequence[Agreement], figure: str) -> Spread:
+        return Spread.of(getattr(one, figure) for one in agreements)
+
+    whole = [one.whole for one, _ in groups]
+    remaining = [one.remaining for one, _ in groups]
+    single = [one for one, _ in documents]
+    alone = name != "M4"  # the paper has it for groups only
+    return MethodFigures(
+        name,
+        spread(whole, "f1"),
+        spread(whole, "auc"),
+        spread(remaining, "f1"),
+        spread(remaining, "auc"),
+        spread(single, "f1") if alone else None,
+        spread(single, "auc") if alone else None,
+        spread([one.unsorted for one, _ in groups], "auc"),
+        tuple(setting for _, setting in groups),
+        tuple(setting for _, setting in documents) if alone else (),
+    )
+
+
+def _sample_words(
+    name: str, config: RunConfig, result: Mapping[str, Any], test: CorpusStore
+) -> Words | None:
+    """The words of the topic that has a column in the paper, if it was found."""
+    cluster = find_cluster(result, paper.WORDS[name][0]) if name in paper.WORDS else None
+    if cluster is None:
+        return None
+    model = read_model(model_path(config))
+    usual = dict(zip(model.vocabulary, np.asarray(model.table.shared).tolist(), strict=True))
+    counts = count_words(test, (document["row"] for document in cluster["documents"]))
+    occurring = {word for words in counts.values() for word in words}
+    return Words(name, choose_words(cluster, usual, occurring))
