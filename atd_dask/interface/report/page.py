@@ -16,7 +16,12 @@ from atd_dask.interface.report.view import METRICS, make_view
 
 def render(sources: Sources) -> bytes:
     """The page. The same sources give the same bytes."""
-    style, script = _read("page.css"), _read("page.js")
+    return fill("page.html.j2", read("page.css"), view=make_view(sources), metric_names=METRICS)
+
+
+def fill(template: str, style: str, **values: object) -> bytes:
+    """A template of this package as a page by itself."""
+    script = read("page.js")
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -30,17 +35,17 @@ def render(sources: Sources) -> bytes:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = environment.from_string(_read("page.html.j2")).render(
-        view=make_view(sources),
+    page = environment.from_string(read(template)).render(
         style=Markup(style),  # noqa: S704 - the files of this package
         script=Markup(script),  # noqa: S704
         policy=policy,
-        metric_names=METRICS,
+        **values,
     )
     return page.lstrip().encode()
 
 
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """A file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
