@@ -5,7 +5,7 @@ day on a salient word of one subject fades, and another takes its place, which n
 before or which is a word of others. An outbreak is a topic of its own on half of each of its
 documents, which come in over three days.
 
-Sweeps are processes of the command itself, on one cluster. Some are killed before, at a moment drawn
+Sweeps are processes of the command itself, on one cluster. Some are killed before, at moments drawn
 from the seed, together with the processes of a cluster that they started for themselves.
 """
 

@@ -6,7 +6,7 @@ null model. They are learned one after the other, each beside those before it, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -115,9 +115,9 @@ def list_words(topic: Alternative, shared: Floats, vocabulary: Sequence[str]) ->
     return tuple(vocabulary[word] for word in order[:COMPARED_WORDS].tolist())
 
 
-def find_same(words: Sequence[str], clusters: Sequence[KnownCluster]) -> int | None:
+def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int | None:
     """The place of the cluster that is about the same words, if there is one."""
-    for place, cluster in enumerate(clusters):
+    for place, cluster in clusters.items():
         fewer = min(len(words), len(cluster.words))
         if fewer and 2 * len(set(words) & set(cluster.words)) >= fewer:
             return place

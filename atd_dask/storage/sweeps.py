@@ -48,10 +48,10 @@ class KnownCluster:
     """A cluster that was reported. It grows when it goes on."""
 
     number: int
-    sweeps: tuple[int, ...]  # in which it was found and went on
-    documents: tuple[str, ...]
     words: tuple[str, ...]
     p_value: float
+    sweeps: tuple[int, ...] = ()  # in which it was found and went on
+    documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
