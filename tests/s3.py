@@ -14,7 +14,7 @@ SECRET = "a-secret-that-nobody-may-write-down"
 
 @contextmanager
 def serve_s3() -> Iterator[Any]:
-    """A file system with the bucket `bucket`, whose endpoint and credentials the environment has."""
+    """A file system with the bucket `bucket`; the environment has its endpoint and credentials."""
     from moto.server import ThreadedMotoServer
     from s3fs import S3FileSystem
     from zarr.core.sync import sync

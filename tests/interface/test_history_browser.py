@@ -52,7 +52,7 @@ def test_it_shows_sweeps_and_sorts_them(show: Any) -> None:
     links = page.run("return [...document.querySelectorAll('tbody a')].map(a => a.pathname)")
     folder = page.url.removeprefix("file://").removesuffix("/index.html")
     assert set(links) == {f"{folder}/sweeps/{n:04d}/report.html" for n in range(1, 6)}
-    assert len(page.see("#course svg")) == 4
+    assert len(page.see("#course figure")) == 4
     assert page.browser.get_log("browser") == []
 
 

@@ -104,7 +104,7 @@ def test_documents_that_come_one_by_one_are_found_with_the_window(tmp_path, clie
         add_day(tmp_path, day, n_unusual=1)
         told.append(tell_clusters(run_sweep(tmp_path, client)))
     assert told[0] == []
-    assert [kind for day in told for _, kind, _, _ in day][0] == "new"
+    assert next(kind for day in told for _, kind, _, _ in day) == "new"
     documents = set(read_state(str(tmp_path / "out")).clusters[0].documents)
     assert documents == {"day1-unusual-0", "day2-unusual-0", "day3-unusual-0"}
 
@@ -332,10 +332,10 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     run_sweep(tmp_path, client)
     with pytest.raises(InputError, match="were begun with other settings of corpus: set them back"):
         run_sweep(tmp_path, client, "corpus.text.min_letters=2")
-    with pytest.raises(InputError, match="must be one of csv, .* zarr for a sweep, got synthetic"):
+    with pytest.raises(InputError, match=r"must be one of csv, .* zarr for a sweep, got synthetic"):
         run_sweep(tmp_path, client, "corpus.test={format: synthetic}")
     (tmp_path / "conf.yaml").write_text("corpus: {dataset: synthetic}")
-    with pytest.raises(InputError, match="needs corpus.train, .* there is the dataset synthetic"):
+    with pytest.raises(InputError, match=r"needs corpus\.train, .* there is the dataset synthetic"):
         run_sweep(tmp_path, client)
     state = tmp_path / "out" / "state.json"
     state.write_text("{}")

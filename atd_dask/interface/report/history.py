@@ -11,6 +11,7 @@ from markupsafe import Markup
 from atd_dask.interface.report.numbers import count, show_decimal, show_p_value, spell
 from atd_dask.interface.report.page import fill, read
 from atd_dask.interface.report.timeline import draw_course, draw_documents, draw_p_values
+from atd_dask.interface.wording import clean
 
 Line = Mapping[str, Any]
 
@@ -73,7 +74,7 @@ def make_view(name: str, lines: Sequence[Line]) -> HistoryView:
     likelihoods = [line["log_likelihood"] for line in lines]
     clusters = _list_clusters(lines)
     return HistoryView(
-        name=name,
+        name=clean(name),
         verdict=_conclude(lines, len(clusters)),
         charts=[
             draw_documents(
@@ -120,7 +121,7 @@ def _list_clusters(lines: Sequence[Line]) -> list[ClusterRow]:
                 last=line["sweep"],
                 size=cluster["size"],
                 p_value=show_p_value(cluster["p_value"]),
-                words=cluster["words"],
+                words=tuple(map(clean, cluster["words"])),
                 report=before.report if before else _link(line["sweep"]),
             )
     return list(reversed(rows.values()))
@@ -131,7 +132,7 @@ def _describe_sweep(line: Line) -> SweepRow:
     return SweepRow(
         number=line["sweep"],
         report=_link(line["sweep"]),
-        started=line["started"],
+        started=clean(line["started"]),
         documents=line["documents"],
         tested=line["tested"],
         found=[
@@ -141,6 +142,6 @@ def _describe_sweep(line: Line) -> SweepRow:
         ],
         unseen=f"{line['unseen_share']:.1%}",
         likelihood="–" if likelihood is None else show_decimal(likelihood, 3),
-        model=f"trained: {line['trained']}" if line["trained"] else "",
+        model=clean(f"trained: {line['trained']}") if line["trained"] else "",
         seconds=show_decimal(line["seconds"]),
     )
