@@ -80,8 +80,8 @@ def sweep(
     state = read_state(config.output) or SweepState(key=key)
     if state.key != key:
         raise InputError(
-            f"the sweeps in {config.output} were begun with other settings of corpus: set them"
-            " back, or choose another folder with --output"
+            f"the sweeps in {config.output} were begun with another corpus.text, compatibility or"
+            " null_model.topic_model: set it back, or choose another folder with --output"
         )
     cluster = cast("Client", client)
     _publish(config, state)
@@ -134,9 +134,9 @@ def check_repository(config: RunConfig) -> None:
 
 
 def _make_key(config: RunConfig) -> str:
-    """Of the settings that all sweeps of a folder share."""
-    corpus = as_dict(replace(config.corpus, test=None))
-    return stage_key(corpus, config.compatibility, config.null_model.topic_model)
+    """Of the settings that all sweeps of a folder share: what a word is, and what a model."""
+    text = as_dict(config.corpus.text)
+    return stage_key(text, config.compatibility, config.null_model.topic_model)
 
 
 def _commit(config: RunConfig, state: SweepState) -> SweepState:
