@@ -229,7 +229,7 @@ class RetrainConfig:
     """When a sweep trains the null model anew, and on how many documents."""
 
     age: Annotated[int, Rule("the null model is trained anew after as many sweeps", at_least=1)] = (
-        30
+        14
     )
     unseen: Annotated[
         float,

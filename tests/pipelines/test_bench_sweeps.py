@@ -33,7 +33,7 @@ SETTINGS = (
 def test_the_world_drifts_and_has_outbreaks():
     world = World.of(1, 90, 3)
     assert [outbreak.number for outbreak in world.outbreaks] == [1, 2, 3]
-    assert all(1 <= outbreak.first_day and outbreak.last_day <= 88 for outbreak in world.outbreaks)
+    assert all(outbreak.first_day >= 1 and outbreak.last_day <= 88 for outbreak in world.outbreaks)
     early, late = world.topics(0), world.topics(90)
     np.testing.assert_allclose(late.sum(axis=1), 1)
     assert early.shape == (N_SUBJECTS, N_WORDS + 1)

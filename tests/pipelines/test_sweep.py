@@ -178,40 +178,39 @@ def tell_all(folder):
 
 
 RETRAIN = "sweep.retrain.age=2"
+UNUSUAL = [0, 5, 5]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, client):
     folder = prepare(tmp_path_factory.mktemp("undisturbed"))
     told = []
-    for day, n_unusual in enumerate([0, 5, 0, 5], 1):
+    for day, n_unusual in enumerate(UNUSUAL, 1):
         add_day(folder, day, n_unusual=n_unusual)
         told.append(tell_clusters(run_sweep(folder, client, RETRAIN, "sweep.window=1")))
-    assert told == [[], [(1, "new", 5, 5)], [], [(1, "continuing", 5, 10)]]
+    assert told == [[], [(1, "new", 5, 5)], [(1, "continuing", 5, 10)]]
     return tell_all(folder), told
 
 
 def test_retraining(undisturbed):
     told, _ = undisturbed
-    assert [told[sweep]["trained"] for sweep in range(1, 5)] == [
+    assert [told[sweep]["trained"] for sweep in range(1, 4)] == [
         "the first one",
         None,
         "it has been used for 2 sweeps",
-        None,
     ]
     assert told["state"]["model"]["generation"] == 2
     assert told["state"]["model"]["documents"] == 200
 
 
-@pytest.mark.parametrize("first", [1])
-def test_a_sweep_that_dies_again_and_again(tmp_path, client, undisturbed, first):
+def test_a_sweep_that_dies_again_and_again(tmp_path, client, undisturbed):
     """Each time a little later: what comes of it is the same, to the byte, and told once."""
     expected, expected_news = undisturbed
     prepare(tmp_path)
     news, n_deaths = [], 0
-    for day, n_unusual in enumerate([0, 5, 0, 5], 1):
+    for day, n_unusual in enumerate(UNUSUAL, 1):
         add_day(tmp_path, day, n_unusual=n_unusual)
-        for write in range(first, 100, 4):
+        for write in range(1, 100, 5):
             try:
                 with dying_at(write):
                     outcome = run_sweep(tmp_path, client, RETRAIN, "sweep.window=1")
@@ -219,7 +218,7 @@ def test_a_sweep_that_dies_again_and_again(tmp_path, client, undisturbed, first)
             except DeadError:
                 n_deaths += 1
         news.append(tell_clusters(outcome))
-    assert n_deaths > 10
+    assert n_deaths > 6
     assert tell_all(tmp_path) == expected
     assert news == expected_news
 
