@@ -212,9 +212,10 @@ def simulate(
         there = [*arguments, "--scheduler", client.scheduler.address]
         for day in range(1, n_days + 1):
             _write(home / "repository" / f"{day:03d}.jsonl", world.draw_day(day, n_docs))
-            if stream.random() < killed:
-                typical = float(np.median(quarter.seconds)) if quarter.seconds else 15.0
-                _kill(home, arguments, 2 * typical * float(stream.random()), quarter)
+            draw, part = stream.random(2)
+            typical = float(np.median(quarter.seconds)) if quarter.seconds else 15.0
+            if draw < killed and _kill(home, arguments, 2 * typical * float(part)):
+                quarter.kills += 1
             seconds = _sweep(home, there)
             quarter.seconds.append(seconds)
             task.advance(1, kills=quarter.kills, seconds=round(seconds, 1))
@@ -247,8 +248,8 @@ def _sweep(home: Path, arguments: Sequence[str]) -> float:
     return time.monotonic() - start
 
 
-def _kill(home: Path, arguments: Sequence[str], delay: float, quarter: Quarter) -> None:
-    """Starts a sweep, and after a while kills it with all its processes."""
+def _kill(home: Path, arguments: Sequence[str], delay: float) -> bool:
+    """Starts a sweep, and after a while kills it with all its processes; False if it was faster."""
     process = subprocess.Popen(
         [*COMMAND, "sweep", "conf.yaml", *arguments],
         cwd=home,
@@ -259,9 +260,10 @@ def _kill(home: Path, arguments: Sequence[str], delay: float, quarter: Quarter) 
     try:
         process.wait(timeout=delay)
     except subprocess.TimeoutExpired:
-        quarter.kills += 1
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        return True
+    return False
 
 
 def _read_clusters(

@@ -72,6 +72,10 @@ def _find_keys(piece: WordCounts) -> Keys:
     return join_keys([make_key(b"document", *told) for told in describe_documents(piece)])
 
 
+def _find_digest(path: str) -> str:
+    return CorpusStore.open(path).digest
+
+
 class _Repository:
     """The documents of `corpus.test`; `files` has the keys of the files that were read."""
 
@@ -81,13 +85,15 @@ class _Repository:
         self._journal = journal
 
     def read(self, client: Client) -> Iterator[WordCounts]:
+        source, options = self._config.corpus.test, self._config.corpus.text
+        assert source is not None
+        assert source.path is not None
+        if source.format == "zarr" and not self._note(source.path, _find_digest(source.path)):
+            return
         counted = open_counted(self._config, "test")
         if counted is not None:
             yield from counted_pieces(counted)
             return
-        source, options = self._config.corpus.test, self._config.corpus.text
-        assert source is not None
-        assert source.path is not None
         forget_listings(source.path)
         shards = readers.shards(source, options, self._is_unread)
         first = list(islice(shards, FEW_SHARDS))
@@ -98,9 +104,11 @@ class _Repository:
 
     def _is_unread(self, file: File) -> bool:
         stamp = stamp_file(file)
-        if stamp is None:
-            return True
-        key = make_key(b"file", file.url.encode("utf-8", "surrogateescape"), stamp.encode())
+        return stamp is None or self._note(file.url, stamp)
+
+    def _note(self, url: str, stamp: str) -> bool:
+        """Notes that a file is read as it is now; False if it was before."""
+        key = make_key(b"file", url.encode("utf-8", "surrogateescape"), stamp.encode())
         if self._journal.contains(join_keys([key]))[0]:
             return False
         self.files.append(key)

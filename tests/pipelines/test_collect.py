@@ -103,13 +103,13 @@ def test_a_store_as_a_repository(tmp_path):
     path = tmp_path / "growing.zarr"
     sweeper = Sweeper(tmp_path, Source(format="zarr", path=str(path)))
     write_corpus(path, n_docs=5)
-    assert sweeper.collect() == ([f"document {n}" for n in range(5)], 5)
+    assert sweeper.collect() == ([f"document {n}" for n in range(5)], 6)
     assert sweeper.collect() == ([], 0)
     whole = random_counts(1, 5, 8)
     with CorpusWriter(path, sweeper.train.vocabulary, sweeper.train.unseen_words) as writer:
         writer.append(whole, random_counts(2, 5, 2))
         writer.append(random_counts(7, 2, 8, start=5))
-    assert sweeper.collect() == (["document 5", "document 6"], 2)
+    assert sweeper.collect() == (["document 5", "document 6"], 3)
 
 
 def test_many_files_are_read_on_the_cluster(tmp_path, monkeypatch):

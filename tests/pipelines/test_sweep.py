@@ -14,8 +14,9 @@ from atd_dask.pipelines import retrain
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.interface import alerts
+from atd_dask.interface.config import SweepConfig
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.sweeps import read_state
+from atd_dask.storage.sweeps import Drift, ModelNote, SweepState, read_state
 from tests.clusters import local_client
 from tests.pipelines.sweeping import (
     add_day,
@@ -344,6 +345,45 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     )
     with pytest.raises(DamagedStoreError, match=r"state\.json is not as it was written"):
         run_sweep(tmp_path, client)
+
+
+def make_state(sweep, drifts, since=1):
+    model = ModelNote(
+        generation=1,
+        since=since,
+        reason="the first one",
+        documents=200,
+        n_topics=2,
+        unseen_share=0.01,
+        log_likelihood=-5.0,
+    )
+    drift = tuple(
+        Drift(
+            sweep=n, generation=1, tokens=100 - unseen, unseen_tokens=unseen, log_likelihood=value
+        )
+        for n, (unseen, value) in enumerate(drifts, since)
+    )
+    return SweepState(key="", sweep=sweep, model=model, drift=drift)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "drifts", "reason"),
+    [
+        (13, [(1, -5.0)] * 13, None),
+        (14, [(1, -5.0)] * 14, "it has been used for 14 sweeps"),
+        (3, [(6, -5.0)] * 3, None),
+        (3, [(7, -5.0)] * 3, "7.0% of the words of new documents are not in the vocabulary, "),
+        (4, [(90, -5.0), (1, -5.0), (1, -5.0), (1, -5.0)], None),
+        (3, [(1, -5.09)] * 3, None),
+        (3, [(1, -5.11)] * 3, "a word of new documents has a log-likelihood of -5.110, against "),
+        (3, [(1, None)] * 3, None),
+        # Documents that came under this model are all still being tested.
+        (2, [(90, -9.0)] * 2, None),
+    ],
+)
+def test_when_the_null_model_is_trained_anew(sweep, drifts, reason):
+    found = retrain.find_reason(SweepConfig(window=2), make_state(sweep, drifts))
+    assert (found or "none").startswith(reason or "none")
 
 
 def test_the_latest_normal_documents_are_chosen():
