@@ -31,19 +31,19 @@ from atd_dask.interface.alerts import deliver, list_channels
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.report.history import render_history
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.files import join, read_file
 from atd_dask.storage.journal import Segment
 from atd_dask.storage.stages import stage_key
 from atd_dask.storage.sweeps import (
     ALERT,
     LINE,
-    PAGE,
     PLAN,
     SweepState,
+    read_history,
     read_object,
     read_state,
     sweep_folder,
-    update_history,
+    write_history,
     write_object,
     write_state,
 )
@@ -104,9 +104,8 @@ def sweep(
     if state.sweep == before:
         progress.say(f"nothing new since sweep {before}" if before else "nothing to sweep yet")
     state, problems = _tell(config, state, progress, before)
-    alerts = tuple(
-        _read_alert(config, sweep) for sweep, to in state.pending.items() if CALLER in to
-    )
+    waiting = [sweep for sweep, to in state.pending.items() if CALLER in to]
+    alerts = tuple(filter(None, (read_object(_find_alert(config, sweep)) for sweep in waiting)))
     lines = tuple(
         cast("dict[str, Any]", read_object(join(sweep_folder(config.output, number), LINE)))
         for number in range(before + 1, state.sweep + 1)
@@ -251,16 +250,13 @@ def _make_alert(
 
 def _publish(config: RunConfig, state: SweepState) -> None:
     """Brings the history and its page up to the state."""
-    if state.sweep:
-        lines, changed = update_history(config.output, state.sweep)
-        page = join(config.output, PAGE)
-        if changed or read_file(page) is None:
-            write_file(page, render_history(config.name, lines))
+    lines, is_whole = read_history(config.output, state.sweep)
+    if not is_whole:
+        write_history(config.output, lines, render_history(config.name, lines))
 
 
-def _read_alert(config: RunConfig, sweep: str) -> dict[str, Any]:
-    alert = read_object(join(sweep_folder(config.output, int(sweep)), ALERT))
-    return cast("dict[str, Any]", alert)
+def _find_alert(config: RunConfig, sweep: str) -> str:
+    return join(sweep_folder(config.output, int(sweep)), ALERT)
 
 
 def _tell(
@@ -272,14 +268,11 @@ def _tell(
     for sweep, waiting in list(state.pending.items()):
         if int(sweep) <= after:
             continue
-        path = join(sweep_folder(config.output, int(sweep)), ALERT)
-        left = []
-        for channel in waiting:
-            if channel == CALLER or channel not in list_channels(config.sweep.alert):
-                left += [channel] if channel == CALLER else []
+        message = read_file(_find_alert(config, sweep))
+        left = [CALLER] if CALLER in waiting else []
+        for channel in list_channels(config.sweep.alert):
+            if channel not in waiting or message is None:
                 continue
-            message = read_file(path)
-            assert message is not None
             problem = deliver(config.sweep.alert, channel, message)
             if problem is not None:
                 left.append(channel)

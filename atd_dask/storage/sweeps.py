@@ -135,9 +135,8 @@ def read_object(path: str) -> dict[str, Any] | None:
     return value
 
 
-def update_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
-    """The lines of all sweeps up to the last; those that are missing are added. Also whether there
-    were any."""
+def read_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
+    """The lines of all sweeps up to the last, and whether the history has all of them."""
     content = read_file(join(output, HISTORY)) or b""
     lines = [json.loads(line) for line in content.splitlines()]
     lines = [line for place, line in enumerate(lines, 1) if line["sweep"] == place <= last]
@@ -148,7 +147,11 @@ def update_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
         if line is None:
             raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
         lines.append(line)
-    if missing:
-        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-        write_file(join(output, HISTORY), text.encode())
-    return lines, bool(missing)
+    return lines, not missing
+
+
+def write_history(output: str, lines: list[dict[str, Any]], page: bytes) -> None:
+    """Writes the page, and last the history: as long as that lacks a line, it is done again."""
+    write_file(join(output, PAGE), page)
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    write_file(join(output, HISTORY), text.encode())
