@@ -28,6 +28,7 @@ from atd_dask.pipelines.bench import spread
 from numpy.typing import NDArray
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
+from atd_dask.distribution.observation import describe_cluster
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.sweeps import HISTORY
 
@@ -114,7 +115,8 @@ class World:
             weights[subject, new] += moved
             weights[subject, old] -= moved
             salient[subject, place] = new
-        return weights / weights.sum(axis=1, keepdims=True)
+        topics: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+        return topics
 
     def draw_day(self, day: int, n_docs: int) -> Iterator[dict[str, Any]]:
         """The documents of a day; day 0 is before the first sweep."""
@@ -209,7 +211,7 @@ def simulate(
         connect(ClusterOptions(local=LocalOptions(workers=1, threads=2))) as client,
         progress.task("sweep", n_days, "days") as task,
     ):
-        there = [*arguments, "--scheduler", client.scheduler.address]
+        there = [*arguments, "--scheduler", describe_cluster(client).address]
         for day in range(1, n_days + 1):
             _write(home / "repository" / f"{day:03d}.jsonl", world.draw_day(day, n_docs))
             draw, part = stream.random(2)
