@@ -288,8 +288,10 @@ class ClusterSearch:
             growth = Growth(seed)
         if not growth.ended:
             with listen(runner.client, lambda facts: tell("growth", facts)) as topic:
-                step = runner.map(grow_cluster, (self.grower, keeper, index, topic), [growth])
-                growth = next(step)
+                given = (self.grower, keeper, index, topic)
+                # Closed here: left to be collected, it might be closed by another thread.
+                with closing(runner.map(grow_cluster, given, [growth])) as step:
+                    growth = next(step)
             assert growth is not None
             keeper.save_growth(index, growth)
         tell("grown", {"cluster": index, "size": len(growth.documents), "gain": growth.gain})

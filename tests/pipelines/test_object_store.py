@@ -4,7 +4,6 @@ endpoint. The credentials are in the environment alone."""
 from __future__ import annotations
 
 import json
-import logging
 
 import pytest
 from atd_dask.pipelines.run import run
@@ -43,7 +42,8 @@ def configure(folder, output):
     text = CONFIG.replace("path: normal", f"path: {HOME}/normal")
     path = folder / "conf.yaml"
     path.write_text(text.replace("path: repository", f"path: {HOME}/repository"))
-    return load(path, [f"output={HOME}/{output}"])
+    quick = ["detection.significance.searches=1", "detection.seeds=2"]
+    return load(path, [f"output={HOME}/{output}", *quick])
 
 
 def list_names(s3, folder):
@@ -57,8 +57,7 @@ def assert_no_secret(s3, heard):
 
 
 def test_a_run_and_sweeps(s3, client, tmp_path, caplog, capsys):
-    caplog.set_level(logging.DEBUG, "atd_dask")
-    put(s3, "normal.jsonl", make_documents("normal", 200))
+    put(s3, "normal.jsonl", make_documents("normal", 100))
     put(s3, "repository/1.jsonl", make_documents("day1", 30, 6))
     progress = make_progress()
 
