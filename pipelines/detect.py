@@ -84,18 +84,18 @@ def detect(
             DetectionKeeper(checkpoints),
             tell,
         )
-    result = _make_result(config, stores, model, found)
+    result = make_result(config, stores, model, found)
     write_file(path, write_json(result))
     write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
     finish_stage(config.output, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
     for cluster in result["clusters"]:
-        _warn_of_thin_pool(progress, cluster["index"], found[cluster["index"] - 1])
+        warn_of_thin_pool(progress, cluster["index"], found[cluster["index"] - 1])
     return result
 
 
-def _warn_of_thin_pool(progress: Progress, index: int, cluster: FoundCluster) -> None:
+def warn_of_thin_pool(progress: Progress, index: int, cluster: FoundCluster) -> None:
     if cluster.only_mother * 10 > len(cluster.documents):
         progress.warn(
             f"cluster {index}: {cluster.only_mother} of its {len(cluster.documents)} documents have"
@@ -104,12 +104,13 @@ def _warn_of_thin_pool(progress: Progress, index: int, cluster: FoundCluster) ->
         )
 
 
-def _make_result(
+def make_result(
     config: RunConfig,
     stores: dict[str, CorpusStore],
     model: NullModel,
     found: list[FoundCluster],
 ) -> dict[str, Any]:
+    """What result.json says."""
     test = stores["test"]
     ids, labels = test.ids(), test.labels()
     clusters = describe_clusters(found, test, model.table.shared, model.vocabulary, ids, labels)

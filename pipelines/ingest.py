@@ -130,11 +130,15 @@ def _ingest(
         for part in parts.values():
             scratch.enter_context(closing(part))
         if vocabulary is None:
-            vocabulary = _choose_vocabulary(config, parts["train"])
-        summary = {part: _store(config, part, parts[part], vocabulary, progress) for part in PARTS}
-        summary["test"]["texts"] = _store_texts(
-            config, parts["test"], summary["test"]["digest"], progress
-        )
+            vocabulary = choose_vocabulary(config, parts["train"])
+        summary = {
+            part: store_part(config, part, parts[part], vocabulary, progress)
+            for part in PARTS
+            if part in parts
+        }
+        if "test" in parts:
+            digest = summary["test"]["digest"]
+            summary["test"]["texts"] = _store_texts(config, parts["test"], digest, progress)
         return summary
 
 
@@ -168,9 +172,9 @@ def _gather_parts(
     parts: dict[str, Gathering] = {}
     vocabulary: Sequence[str] | None = None
     for part in PARTS:
-        counted = _open_counted(config, part)
+        counted = open_counted(config, part)
         if counted is not None:
-            parts[part] = gather(part, _counted_pieces(counted))
+            parts[part] = gather(part, counted_pieces(counted))
             if part == "train":
                 vocabulary = counted.vocabulary or _numbers(parts[part])
             continue
@@ -188,7 +192,7 @@ def _gather_parts(
     return parts, vocabulary
 
 
-def _open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
+def open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
     """The part as a corpus that is counted already, or None if it is text or absent."""
     source: Source | None = getattr(config.corpus, part)
     if config.corpus.dataset == "synthetic" or (source and source.format == "synthetic"):
@@ -201,7 +205,8 @@ def _open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
     return readers.counts(source)
 
 
-def _counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
+def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
+    """Its documents, as a shard of text would give them."""
     for batch in corpus.batches():
         words = corpus.vocabulary
         if words is None:
@@ -216,7 +221,7 @@ def _numbers(train: Gathering) -> Sequence[str]:
     return tuple(map(str, range(largest + 1)))
 
 
-def _choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
+def choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
     """The words of enough training documents, in alphabetical order."""
     least = config.corpus.text.min_document_frequency
     words = train.lexicon.words()
@@ -229,13 +234,14 @@ def _choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
     return vocabulary
 
 
-def _store(
+def store_part(
     config: RunConfig,
     part: str,
     documents: Gathering,
     vocabulary: Sequence[str],
     progress: Progress,
 ) -> dict[str, Any]:
+    """Writes documents as a part of the corpus, over a vocabulary; gives a summary."""
     encoding = Encoding.choose(documents, vocabulary)
     path = corpus_path(config, part)
     attributes = {
@@ -268,6 +274,7 @@ def _store(
         "tokens": store.n_tokens,
         "terms": store.n_words,
         "unseen_terms": len(encoding.unseen_words),
+        "unseen_tokens": n_unseen,
         "skipped": {
             reason: {"documents": number, "first": documents.examples[reason]}
             for reason, number in documents.skipped.items()

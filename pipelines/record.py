@@ -138,6 +138,9 @@ def describe_config(config: RunConfig) -> dict[str, Any]:
     described: dict[str, Any] = as_dict(config)
     if config.cluster is not None:
         described["cluster"]["kwargs"] = dict.fromkeys(config.cluster.kwargs, HIDDEN)
+    # The address of a webhook is often all that it takes to use it.
+    alert = described["sweep"]["alert"]
+    alert |= {key: HIDDEN for key in ("command", "webhook") if alert[key]}
     return described
 
 
@@ -146,7 +149,9 @@ def hide_secrets(command: Sequence[str]) -> list[str]:
     shown = []
     for argument in command:
         key, equals, _ = argument.removeprefix("--set=").partition("=")
-        hidden = equals and (key == "cluster" or key.startswith("cluster.kwargs"))
+        hidden = equals and (
+            key in ("cluster", "sweep") or key.startswith(("cluster.kwargs", "sweep.alert"))
+        )
         shown.append(f"{key}={HIDDEN}" if hidden else argument)
     return shown
 

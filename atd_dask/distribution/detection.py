@@ -40,16 +40,18 @@ def detect(
     client: Client | None = None,
     keeper: Keeper | None = None,
     tell: Tell = tell_nobody,
+    chance: ChanceSearch | None = None,
 ) -> list[FoundCluster]:
     """The clusters of a batch in the order in which they are found; the last one may be the one
     that was not significant.
 
     `corpora` has those that the null model comes from: train, and validation, from which mothers
-    are drawn unless they are drawn from train.
+    are drawn unless they are drawn from train. `chance` replaces the searches in batches that are
+    as large as this one, under the model as it is.
     """
     runner = Runner(client)
     keeper = keeper or KeepNothing()
-    chance = ChanceSearch(table, corpora, rules, test.n_docs, seed)
+    chance = chance or ChanceSearch(table, corpora, rules, test.n_docs, seed)
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
     with ExitStack() as opened:

@@ -29,6 +29,8 @@ from atd_dask.interface.wording import clean
 if TYPE_CHECKING:
     from distributed import Client
 
+    from atd_dask.distribution.lazy import LazyClient
+    from atd_dask.interface.config import RunConfig
     from atd_dask.interface.progress import Progress
 
 # Exit statuses beside 0, which is a command that has finished. One that was stopped by a signal
@@ -160,6 +162,12 @@ _scheduler = click.option(
 
 def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What all commands take that run a job of a configuration."""
+    fresh = click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused.")
+    return fresh(_sweep_options(command))
+
+
+def _sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As a job, but for what must not be started over."""
     for option in (
         _logging_options,
         click.option(
@@ -172,7 +180,6 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="FILE",
             help="Add what was done to the counters in FILE, which node_exporter reads.",
         ),
-        click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused."),
         click.option("--output", metavar="DIR", help="Put the results here."),
         _scheduler,
         _set,
@@ -240,6 +247,23 @@ def detect(exit_code: bool, **options: Any) -> None:
 
 
 @atd.command()
+@_exit_code
+@_sweep_options
+def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
+    """Test what is new in the repository of CONF since the last sweep."""
+    from atd_dask.interface.tables import print_sweeps
+
+    with _prepare_job(progress=progress, **options) as (config, client):
+        pipeline = import_module("atd_dask.pipelines.sweep")
+        outcome = pipeline.sweep(config, client, progress, _find_command())
+    print_sweeps(config.output, outcome.lines, outcome.alerts)
+    if exit_code and outcome.alerts:
+        click.get_current_context().exit(FOUND)
+    if outcome.undelivered:
+        click.get_current_context().exit(FAILED)
+
+
+@atd.command()
 @click.argument("run")
 @_logging_options
 def report(run: str, progress: Progress) -> None:
@@ -266,17 +290,39 @@ def _conclude(output: str, result: dict[str, Any], exit_code: bool) -> None:
 
 
 def _run_job(
-    stage: str | None,
+    stage: str | None, fresh: bool, progress: Progress, **options: Any
+) -> tuple[str, dict[str, Any]]:
+    """Runs one stage or all; gives the output folder, and what the stages made."""
+    from atd_dask.storage.runs import is_finished
+
+    with _prepare_job(progress=progress, **options) as (config, client):
+        pipeline = import_module("atd_dask.pipelines.run")
+        stages = tuple(pipeline.STAGES) if stage is None else (stage,)
+        progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
+        if fresh or options["performance_report"] or not is_finished(config.output, stages):
+            client.open()
+        made: dict[str, Any] = pipeline.run(
+            config, client, progress, fresh=fresh, stages=stages, command=_find_command()
+        )
+    return config.output, made
+
+
+def _find_command() -> list[str]:
+    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+
+
+@contextmanager
+def _prepare_job(
     conf: str,
     overrides: tuple[str, ...],
     scheduler: str | None,
     output: str | None,
-    fresh: bool,
     performance_report: str | None,
     metrics_file: str | None,
     progress: Progress,
-) -> tuple[str, dict[str, Any]]:
-    """Runs one stage or all; gives the output folder, and what the stages made."""
+) -> Iterator[tuple[RunConfig, LazyClient]]:
+    """The configuration, and a cluster that starts when it is needed, with the output folder kept
+    from others."""
     from atd_dask.distribution.clients import connect
     from atd_dask.distribution.counters import keep_counts
     from atd_dask.distribution.lazy import LazyClient
@@ -284,7 +330,6 @@ def _run_job(
     from atd_dask.interface.config import load
     from atd_dask.interface.progress import redirect_logs
     from atd_dask.storage.locks import lock_folder
-    from atd_dask.storage.runs import is_finished
 
     if output is not None:
         overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
@@ -308,20 +353,10 @@ def _run_job(
                 cluster.enter_context(report_performance(client, performance_report, progress.warn))
                 return client
 
-            pipeline = import_module("atd_dask.pipelines.run")
-            stages = tuple(pipeline.STAGES) if stage is None else (stage,)
-            progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
-            client = LazyClient(start)
-            if fresh or performance_report or not is_finished(config.output, stages):
-                client.open()
-            command = [Path(sys.argv[0]).name, *sys.argv[1:]]
-            made: dict[str, Any] = pipeline.run(
-                config, client, progress, fresh=fresh, stages=stages, command=command
-            )
+            yield config, LazyClient(start)
     except BrokenPipeError as error:
         # A failure like any other, whereas nobody reading the table below is none.
         raise ConnectionError(*error.args) from error
-    return config.output, made
 
 
 def _introduce(client: Client, progress: Progress) -> None:
@@ -521,6 +556,20 @@ def bench_batch(documents: int, progress: Progress) -> None:
     """Detect in a large batch of generated documents, in which some share a topic of their own."""
     measure = import_module("atd_dask.pipelines.bench_batch").bench_batch
     _print_rows(measure(documents, progress))
+
+
+@bench.command("sweeps")
+@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days go by.")
+@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents a day.")
+@click.option("--outbreaks", default=3, help="How many unusual topics come up.")
+@click.option("--seed", default=1, help="From which all chance follows.")
+@click.option("--folder", metavar="DIR", help="Keep everything here; it must be empty.")
+@_set
+@_logging_options
+def bench_sweeps(progress: Progress, **options: Any) -> None:
+    """Sweep a simulated quarter, with outbreaks, drift and kills."""
+    measure = import_module("atd_dask.pipelines.bench_sweeps").bench_sweeps
+    _print_rows(measure(progress=progress, **options))
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

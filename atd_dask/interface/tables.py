@@ -118,6 +118,42 @@ def print_places(places: Mapping[str, str]) -> None:
         print(clean(f"{what}: {path}"))
 
 
+def print_sweeps(
+    output: str, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Mapping[str, Any]]
+) -> None:
+    """What sweeps found: a row for each, and a line for each cluster that is news."""
+    if not lines:
+        print("nothing new")
+    else:
+        header = ("sweep", "new", "tested", "unseen words", "clusters", "report")
+        print_table(
+            header,
+            [
+                (
+                    str(line["sweep"]),
+                    f"{line['documents']:,}",
+                    f"{line['tested']:,}",
+                    f"{line['unseen_share']:.1%}",
+                    str(len(line["clusters"])),
+                    f"{output}/sweeps/{line['sweep']:04d}/report.html",
+                )
+                for line in lines
+            ],
+        )
+    for alert in alerts:
+        for cluster in alert["clusters"]:
+            news = "is new" if cluster["kind"] == "new" else "goes on"
+            words = " ".join(cluster["words"][:8])
+            print(
+                clean(
+                    f"sweep {alert['sweep']}: cluster {cluster['cluster']} {news},"
+                    f" {len(cluster['documents']):,} of {cluster['size']:,} documents: {words}"
+                )
+            )
+    if lines:
+        print(clean(f"history: {output}/index.html"))
+
+
 def print_run(described: Mapping[str, Any]) -> None:
     """The summary of a run's folder."""
     run, result = described["run"], described["result"]

@@ -43,3 +43,17 @@ class DetectionKeeper:
 
     def save_scores(self, index: int, scores: Floats) -> None:
         self.checkpoints.save(f"scores-{index}", {}, {"scores": scores})
+
+
+@dataclass(frozen=True)
+class SweepKeeper(DetectionKeeper):
+    """Keeps the searches in held-out documents where other batches of the same null model find
+    them."""
+
+    searches: Checkpoints
+
+    def load_chance(self) -> Floats:
+        return DetectionKeeper(self.searches).load_chance()
+
+    def save_chance(self, gains: Floats) -> None:
+        DetectionKeeper(self.searches).save_chance(gains)

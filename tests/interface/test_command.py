@@ -491,3 +491,67 @@ def test_every_command_says_what_it_does() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help
+
+
+NEWS = {
+    "cluster": 1,
+    "kind": "continuing",
+    "size": 9,
+    "words": ["coffee\x1b[31m"],
+    "documents": [{"id": "a", "sweep": 2}],
+}
+SWEPT = {
+    "sweep": 2,
+    "documents": 20,
+    "tested": 60,
+    "unseen_share": 0.0123,
+    "clusters": [{"cluster": 1}],
+}
+
+
+@pytest.mark.parametrize(
+    ("alerts", "undelivered", "options", "status"),
+    [
+        ((), (), ["--exit-code"], 0),
+        (({"sweep": 2, "clusters": [NEWS]},), (), [], 0),
+        (({"sweep": 2, "clusters": [NEWS]},), (), ["--exit-code"], 3),
+        (({"sweep": 2, "clusters": [NEWS]},), ("no answer",), ["--exit-code"], 3),
+        ((), ("no answer",), ["--exit-code"], 1),
+    ],
+)
+def test_a_sweep(
+    alerts: Any,
+    undelivered: Any,
+    options: list[str],
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sweep(config: Any, client: Any, progress: Any, command: Any) -> Any:
+        assert Path(config.output, NAME).exists(), "the folder is locked"
+        assert (config.output, config.seed) == ("out", 5)
+        return types.SimpleNamespace(lines=(SWEPT,), alerts=alerts, undelivered=undelivered)
+
+    module = types.ModuleType("sweep")
+    vars(module).update(sweep=sweep)
+    monkeypatch.setitem(sys.modules, "atd_dask.pipelines.sweep", module)
+    monkeypatch.chdir(tmp_path)
+    result = invoke("sweep", write(tmp_path), "--output", "out", "--set", "seed=5", *options)
+    assert result.exit_code == status
+    table, told = result.stdout.splitlines()[:2], result.stdout.splitlines()[2:]
+    assert table == [
+        "sweep  new  tested  unseen words  clusters  report",
+        "2      20   60      1.2%          1         out/sweeps/0002/report.html",
+    ]
+    news = ["sweep 2: cluster 1 goes on, 1 of 9 documents: coffee�[31m"] if alerts else []
+    assert told == [*news, "history: out/index.html"]
+
+
+def test_a_sweep_without_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("sweep")
+    outcome = types.SimpleNamespace(lines=(), alerts=(), undelivered=())
+    vars(module).update(sweep=lambda *arguments: outcome)
+    monkeypatch.setitem(sys.modules, "atd_dask.pipelines.sweep", module)
+    monkeypatch.chdir(tmp_path)
+    result = invoke("sweep", write(tmp_path), "--exit-code")
+    assert (result.exit_code, result.stdout) == (0, "nothing new\n")

@@ -236,13 +236,14 @@ def test_the_readme_has_the_table_of_keys() -> None:
 def test_every_configuration_is_valid(file: Path, tmp_path: Path) -> None:
     # A newcomer's documents are not in the project: they lie beside a copy of the file.
     copy = write(tmp_path, file.read_text(encoding="utf-8"), "normal.jsonl", "batch.jsonl")
+    (tmp_path / "repository").mkdir()
     config = load(copy)
     assert config.cluster is None, "conf/ says nothing about where it runs"
 
 
 def test_configurations_are_there() -> None:
     names = {file.stem for file in (ROOT / "conf").glob("*.yaml")}
-    assert {"synthetic", "reuters", "newsgroups", "own-documents"} <= names
+    assert {"synthetic", "reuters", "newsgroups", "own-documents", "sweep"} <= names
 
 
 def list_keys(value: Any) -> st.SearchStrategy[Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from zarr.core.sync import sync
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage import locks
@@ -17,6 +15,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.inspection import describe
 from atd_dask.storage.places import MANIFEST, Place
 from atd_dask.storage.verification import verify
+from tests.s3 import serve_s3
 from tests.storage.corpora import write_corpus
 
 pytest.importorskip("s3fs", reason="needs the extra s3")
@@ -24,29 +23,8 @@ pytest.importorskip("s3fs", reason="needs the extra s3")
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Any]:
-    from moto.server import ThreadedMotoServer
-    from s3fs import S3FileSystem
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        # A file system that an earlier test made would go to another endpoint.
-        S3FileSystem.clear_instance_cache()
-        filesystem = S3FileSystem(use_listings_cache=False)
-        filesystem.mkdir("bucket")
+    with serve_s3() as filesystem:
         yield filesystem
-        # Zarr's file systems live in its own loop and are not closed by themselves.
-        for made in list(S3FileSystem._cache.values()):
-            if made.asynchronous and made._s3 is not None:
-                sync(made._s3.close())
-        S3FileSystem.clear_instance_cache()
-    server.stop()
 
 
 @pytest.fixture

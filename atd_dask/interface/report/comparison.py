@@ -11,7 +11,7 @@ from atd_dask.evaluation import paper
 from atd_dask.evaluation.comparison import Spread
 from atd_dask.evaluation.paper_tables import CorpusFigures, Table
 from atd_dask.interface.report.charts import MethodRow, draw_methods
-from atd_dask.interface.report.page import fill
+from atd_dask.interface.report.page import fill, read
 
 FIGURES = {
     "group_f1": "group F1",
@@ -32,7 +32,7 @@ class CorpusCharts:
 def render_tables(tables: Sequence[Table], corpora: Sequence[CorpusFigures]) -> bytes:
     """The page. The same figures give the same bytes."""
     charts = [_draw_corpus(one) for one in corpora]
-    return fill("comparison.html.j2", "", tables=tables, corpora=charts)
+    return fill("comparison.html.j2", read("page.css"), "", tables=tables, corpora=charts)
 
 
 def _draw_corpus(figures: CorpusFigures) -> CorpusCharts:

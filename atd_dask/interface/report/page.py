@@ -16,12 +16,12 @@ from atd_dask.interface.report.view import METRICS, make_view
 
 def render(sources: Sources) -> bytes:
     """The page. The same sources give the same bytes."""
-    return fill("page.html.j2", _read("page.js"), view=make_view(sources), metric_names=METRICS)
+    style, script = read("page.css"), read("page.js")
+    return fill("page.html.j2", style, script, view=make_view(sources), metric_names=METRICS)
 
 
-def fill(template: str, script: str, **values: object) -> bytes:
-    """A template of this package with the style that all pages have."""
-    style = _read("page.css")
+def fill(template: str, style: str, script: str, **values: object) -> bytes:
+    """A template of this package as a page by itself."""
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -35,7 +35,7 @@ def fill(template: str, script: str, **values: object) -> bytes:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = environment.from_string(_read(template)).render(
+    page = environment.from_string(read(template)).render(
         style=Markup(style),  # noqa: S704 - the files of this package
         script=Markup(script),  # noqa: S704
         policy=policy,
@@ -44,7 +44,8 @@ def fill(template: str, script: str, **values: object) -> bytes:
     return page.lstrip().encode()
 
 
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """A file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

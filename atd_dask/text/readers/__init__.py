@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from atd_dask.text.options import Source, TextOptions
 if TYPE_CHECKING:
     from atd_dask.documents import Shard
     from atd_dask.text.readers.counted import CountedCorpus
+    from atd_dask.text.readers.files import File
 
 _TEXT_MODULES = {
     "csv": "tables",
@@ -25,15 +26,21 @@ _TEXT_MODULES = {
 
 TEXT_FORMATS = frozenset(_TEXT_MODULES)
 COUNT_FORMATS = frozenset({"ldac", "npz"})
+# Those of which some files can be read without the others.
+FILE_FORMATS = frozenset({"csv", "jsonl", "parquet", "text", "tsv"})
 
 
-def shards(source: Source, options: TextOptions) -> Iterator[Shard]:
+def shards(
+    source: Source, options: TextOptions, wanted: Callable[[File], bool] | None = None
+) -> Iterator[Shard]:
     """The pieces of a raw corpus, in a fixed order, made as they are asked for.
 
     A shard points at a part of a file where that can be read by itself, and carries a few megabytes
     with it otherwise. A record that cannot be used comes out as `Skipped`, with the reason and the
     place; a file that cannot be used is an `InputError`. Bytes that are not of the source's
-    encoding become U+FFFD, which ends a word; no document is dropped for them.
+    encoding become U+FFFD, which ends a word; no document is dropped for them. Of the formats that
+    consist of files, those are left out that are not `wanted`: it is asked right before a file is
+    read.
     """
     if source.format not in TEXT_FORMATS:
         raise _unknown(source, TEXT_FORMATS)
@@ -41,7 +48,8 @@ def shards(source: Source, options: TextOptions) -> Iterator[Shard]:
 
     check_encoding(source)
     module = import_module(f"{__name__}.{_TEXT_MODULES[source.format]}")
-    found: Iterator[Shard] = module.shards(source, _path(source), options)
+    choice = {} if wanted is None else {"wanted": wanted}
+    found: Iterator[Shard] = module.shards(source, _path(source), options, **choice)
     return found
 
 

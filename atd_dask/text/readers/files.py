@@ -38,6 +38,10 @@ class File:
     name: str
 
 
+def want_all(file: File) -> bool:
+    return True
+
+
 def find_files(path: str, endings: tuple[str, ...]) -> list[File]:
     """The files that `path` stands for, sorted: itself, what a glob matches, or the files of a
     folder whose names end with one of `endings`. Hidden files of a folder are left out.

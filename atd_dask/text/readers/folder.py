@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from atd_dask.documents import Document, Skipped
 from atd_dask.text.options import Source, TextOptions
-from atd_dask.text.readers.files import PIECE, File, clean_text, open_file, walk_files
+from atd_dask.text.readers.files import PIECE, File, clean_text, open_file, walk_files, want_all
 from atd_dask.text.readers.records import TOO_LARGE
 
 _GROUP_FILES = 1000
@@ -33,10 +33,12 @@ class TextFiles:
                 yield Document(file.name, text, folder_label(file.name))
 
 
-def shards(source: Source, path: str, options: TextOptions) -> Iterator[TextFiles]:
+def shards(
+    source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
+) -> Iterator[TextFiles]:
     """Groups of the files under a folder. A file's id is its path below it, and its label the name
     of the folder that holds it; files that lie in `path` itself have none."""
-    for files in group_files(walk_files(path)):
+    for files in group_files(found for found in walk_files(path) if wanted(found[0])):
         yield TextFiles(files, source.encoding, options.max_bytes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -19,6 +19,7 @@ from atd_dask.text.readers.files import (
     open_file,
     read_blocks,
     split_lines,
+    want_all,
 )
 from atd_dask.text.readers.records import TOO_LARGE, make_document
 
@@ -74,10 +75,12 @@ class Lines:
                     yield Skipped("not a JSON object", f"{url}:{number}")
 
 
-def shards(source: Source, path: str, options: TextOptions) -> Iterator[Lines]:
+def shards(
+    source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
+) -> Iterator[Lines]:
     """A plain file is cut where lines end and read again by the shards; a packed one travels with
     them. Empty lines are no documents."""
-    for file in find_files(path, ENDINGS):
+    for file in filter(wanted, find_files(path, ENDINGS)):
         with open_file(file.url) as stream:
             if file.url.lower().endswith(".gz"):
                 for first_line, data in cut_pieces(stream, options.max_bytes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from atd_dask.documents import Document, Skipped
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
-from atd_dask.text.readers.files import File, clean_text, find_files, open_file
+from atd_dask.text.readers.files import File, clean_text, find_files, open_file, want_all
 from atd_dask.text.readers.records import TOO_LARGE, check_columns, make_document
 
 ENDINGS = (".parquet", ".pq")
@@ -49,9 +49,11 @@ class RowGroup:
         return make_document(record, self.source, place, f"{self.file.name}:{row}")
 
 
-def shards(source: Source, path: str, options: TextOptions) -> Iterator[RowGroup]:
+def shards(
+    source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
+) -> Iterator[RowGroup]:
     """The row groups of every file."""
-    for file in find_files(path, ENDINGS):
+    for file in filter(wanted, find_files(path, ENDINGS)):
         with _open_parquet(file) as parquet:
             check_columns(parquet.schema_arrow.names, source, file.url)
             sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]

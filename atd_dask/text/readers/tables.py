@@ -7,7 +7,7 @@ shards. Quoting is that of Python's csv module in both formats.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -22,6 +22,7 @@ from atd_dask.text.readers.files import (
     open_file,
     read_blocks,
     split_lines,
+    want_all,
 )
 from atd_dask.text.readers.records import TOO_LARGE, check_columns, make_document
 
@@ -56,12 +57,14 @@ class Rows:
                 yield make_document(record, self.source, place, f"{self.file.name}:{line}")
 
 
-def shards(source: Source, path: str, options: TextOptions) -> Iterator[Rows]:
+def shards(
+    source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
+) -> Iterator[Rows]:
     """Groups of rows of every file. Empty lines are no rows."""
     # The limit of the csv module holds for the process and is too low for documents. It is only
     # ever raised; the bound that counts is kept for whole rows by `_Feed`.
     csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
-    for file in find_files(path, (f".{source.format}", f".{source.format}.gz")):
+    for file in filter(wanted, find_files(path, (f".{source.format}", f".{source.format}.gz"))):
         with open_file(file.url) as stream:
             rows = _read_rows(_Feed(stream, source.encoding, options.max_bytes), source, file.url)
             _, header = next(rows, (1, "no row"))

@@ -1,0 +1,80 @@
+"""Documents from several stores put together, with all their words: the batch of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.documents import CountBatch
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.text.counting import Gathering, Lexicon, WordCounts
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Documents of stores, in the order of the stores and of their rows."""
+
+    stores: tuple[CorpusStore, ...]
+    owners: NDArray[np.int64]  # for each document the place of its store
+    rows: NDArray[np.int64]  # and its row there
+
+    @classmethod
+    def of(cls, stores: Sequence[CorpusStore], keep: Sequence[Mask]) -> Assembly:
+        """The documents where `keep` is true, for each store."""
+        rows = [np.flatnonzero(mask) for mask in keep]
+        owners = np.repeat(np.arange(len(rows)), [len(some) for some in rows])
+        return cls(tuple(stores), owners, np.concatenate([np.zeros(0, np.int64), *rows]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, documents: NDArray[np.int64]) -> Assembly:
+        """Some of the documents, which stand in ascending order."""
+        return replace(self, owners=self.owners[documents], rows=self.rows[documents])
+
+    def pieces(self) -> Iterator[WordCounts]:
+        for place, store in enumerate(self.stores):
+            keep = np.zeros(store.n_docs, dtype=np.bool_)
+            keep[self.rows[self.owners == place]] = True
+            if keep.any():
+                yield from read_pieces(store, keep)
+
+
+def read_pieces(store: CorpusStore, keep: Mask) -> Iterator[WordCounts]:
+    """Some documents of a store with all their words, those outside its vocabulary included."""
+    words = (*store.vocabulary, *store.unseen_words)
+    unseen = store.unseen()
+    first = 0
+    for batch in store.batches():
+        last = first + len(batch)
+        whole = _join_terms(batch, unseen[first:last], store.n_words)
+        yield WordCounts(words, whole.take_documents(keep[first:last]))
+        first = last
+
+
+def _join_terms(batch: CountBatch, beside: Any, n_words: int) -> CountBatch:
+    """A batch with the counts of a matrix beside it, whose terms come after the first `n_words`."""
+    from scipy.sparse import csr_matrix, hstack
+
+    known = csr_matrix((batch.counts, batch.terms, batch.indptr), shape=(len(batch), n_words))
+    both = hstack([known, beside], format="csr")
+    return replace(
+        batch,
+        indptr=both.indptr.astype(np.int64),
+        terms=both.indices.astype(np.int32),
+        counts=both.data.astype(np.int32),
+    )
+
+
+def gather(pieces: Iterable[WordCounts]) -> Gathering:
+    """Documents as they are to be stored; to be closed."""
+    documents = Gathering(Lexicon())
+    for piece in pieces:
+        documents.add(piece)
+    return documents
