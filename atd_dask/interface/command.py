@@ -6,7 +6,6 @@ when it runs, so that help comes at once.
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -14,7 +13,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +23,18 @@ import click
 
 from atd_dask import __version__
 from atd_dask.errors import ConfigError, UserError
+from atd_dask.interface.measuring import bench
+from atd_dask.interface.options import (
+    FOUND,
+    PROGRESS,
+    VERBOSE,
+    exit_code_option,
+    job_options,
+    logging_options,
+    scheduler_option,
+    set_option,
+    sweep_options,
+)
 from atd_dask.interface.wording import clean
 
 if TYPE_CHECKING:
@@ -35,10 +46,7 @@ if TYPE_CHECKING:
 
 # Exit statuses beside 0, which is a command that has finished. One that was stopped by a signal
 # ends with 128 and the number of the signal, as shells have it.
-FAILED, MISTAKEN, FOUND, STOPPED = 1, 2, 3, 128
-
-_PROGRESS = f"{__name__}.progress"
-_VERBOSE = f"{__name__}.verbose"
+FAILED, MISTAKEN, STOPPED = 1, 2, 128
 
 
 class Commands(click.Group):
@@ -100,7 +108,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
     from atd_dask.storage.locks import LockedError
 
     progress = _find_progress(ctx)
-    if ctx.meta.get(_VERBOSE):
+    if ctx.meta.get(VERBOSE):
         traceback.print_exception(error)
     if isinstance(error, UserError):
         for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
@@ -110,7 +118,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
         progress.error(str(error))
         return FAILED
     message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-    hint = "" if ctx.meta.get(_VERBOSE) else "; --verbose shows where it came from"
+    hint = "" if ctx.meta.get(VERBOSE) else "; --verbose shows where it came from"
     progress.error(f"{message}{hint}")
     return FAILED
 
@@ -118,82 +126,8 @@ def _report(error: Exception, ctx: click.Context) -> int:
 def _find_progress(ctx: click.Context) -> Progress:
     from atd_dask.interface.progress import make_progress
 
-    progress: Progress = ctx.meta.get(_PROGRESS) or make_progress()
+    progress: Progress = ctx.meta.get(PROGRESS) or make_progress()
     return progress
-
-
-def _logging_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options on what is said; the command gets them as `progress`."""
-
-    @click.option("--quiet", is_flag=True, help="Say nothing but warnings and errors.")
-    @click.option("--verbose", is_flag=True, help="Show where an error came from.")
-    @click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="Lines for people, or a JSON object an event.",
-    )
-    @click.pass_context
-    @functools.wraps(command)
-    def wrapped(
-        ctx: click.Context, /, quiet: bool, verbose: bool, log_format: str, **arguments: Any
-    ) -> Any:
-        from atd_dask.interface.progress import make_progress
-
-        ctx.meta[_VERBOSE] = verbose
-        ctx.meta[_PROGRESS] = make_progress(log_format, quiet)
-        return command(progress=ctx.meta[_PROGRESS], **arguments)
-
-    return wrapped
-
-
-_configuration = click.argument("conf")
-_set = click.option(
-    "--set",
-    "overrides",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Put a value in the place of the configuration's, such as null_model.topics.max=20.",
-)
-_scheduler = click.option(
-    "--scheduler", metavar="ADDRESS", help="Run on the Dask scheduler at this address."
-)
-
-
-def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What all commands take that run a job of a configuration."""
-    fresh = click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused.")
-    return fresh(_sweep_options(command))
-
-
-def _sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """As a job, but for what must not be started over."""
-    for option in (
-        _logging_options,
-        click.option(
-            "--performance-report",
-            metavar="FILE",
-            help="Write Dask's own page on the run, as HTML.",
-        ),
-        click.option(
-            "--metrics-file",
-            metavar="FILE",
-            help="Add what was done to the counters in FILE, which node_exporter reads.",
-        ),
-        click.option("--output", metavar="DIR", help="Put the results here."),
-        _scheduler,
-        _set,
-        _configuration,
-    ):
-        command = option(command)
-    return command
-
-
-_exit_code = click.option(
-    "--exit-code",
-    is_flag=True,
-    help=f"End with status {FOUND} if a significant cluster is found.",
-)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -203,8 +137,8 @@ def atd() -> None:
 
 
 @atd.command()
-@_exit_code
-@_job_options
+@exit_code_option
+@job_options
 def run(exit_code: bool, **options: Any) -> None:
     """Do the whole job that the file CONF describes."""
     from atd_dask.interface.tables import print_clusters, print_corpora, print_model
@@ -217,7 +151,7 @@ def run(exit_code: bool, **options: Any) -> None:
 
 
 @atd.command()
-@_job_options
+@job_options
 def ingest(**options: Any) -> None:
     """Make the corpus stores of CONF from its documents."""
     from atd_dask.interface.tables import print_corpora
@@ -226,7 +160,7 @@ def ingest(**options: Any) -> None:
 
 
 @atd.command()
-@_job_options
+@job_options
 def train(**options: Any) -> None:
     """Train the null model of CONF on its training store."""
     from atd_dask.interface.tables import print_model
@@ -235,8 +169,8 @@ def train(**options: Any) -> None:
 
 
 @atd.command()
-@_exit_code
-@_job_options
+@exit_code_option
+@job_options
 def detect(exit_code: bool, **options: Any) -> None:
     """Find the clusters in the test store of CONF with its null model."""
     from atd_dask.interface.tables import print_clusters
@@ -247,8 +181,8 @@ def detect(exit_code: bool, **options: Any) -> None:
 
 
 @atd.command()
-@_exit_code
-@_sweep_options
+@exit_code_option
+@sweep_options
 def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
     """Test what is new in the repository of CONF since the last sweep."""
     from atd_dask.interface.tables import print_sweeps
@@ -265,7 +199,7 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 
 @atd.command()
 @click.argument("run")
-@_logging_options
+@logging_options
 def report(run: str, progress: Progress) -> None:
     """Make the page of the run in the folder RUN again."""
     from atd_dask.storage.locks import lock_folder
@@ -381,10 +315,10 @@ def _introduce(client: Client, progress: Progress) -> None:
 
 @atd.command()
 @click.argument("conf", required=False)
-@_set
+@set_option
 @click.option("--connect", "try_cluster", is_flag=True, help="Also try the Dask cluster.")
 @click.option("--keys", is_flag=True, help="List all keys of a configuration as Markdown.")
-@_logging_options
+@logging_options
 def validate(
     conf: str | None,
     overrides: tuple[str, ...],
@@ -414,7 +348,7 @@ def validate(
 @atd.command()
 @click.argument("path")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@_logging_options
+@logging_options
 def inspect(path: str, as_json: bool, progress: Progress) -> None:
     """Print what the store, or the output folder of a run, at PATH holds."""
     from atd_dask.interface.tables import format_facts, print_run
@@ -433,7 +367,7 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
 
 @atd.command()
 @click.argument("path")
-@_logging_options
+@logging_options
 @click.pass_context
 def verify(ctx: click.Context, path: str, progress: Progress) -> None:
     """Check that every byte of the store at PATH is as it was written."""
@@ -452,8 +386,8 @@ def verify(ctx: click.Context, path: str, progress: Progress) -> None:
 @click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
 @click.option("--seeds", default=3, type=click.IntRange(min=1), help="How many seeds to take.")
 @click.option("--output", metavar="DIR", default="runs/reproduce", help="Put the tables here.")
-@_scheduler
-@_logging_options
+@scheduler_option
+@logging_options
 def reproduce(corpora: tuple[str, ...], **options: Any) -> None:
     """Make the paper's tables for each CORPUS (reuters synthetic newsgroups)."""
     from atd_dask.interface.reproducing import make_tables
@@ -464,122 +398,7 @@ def reproduce(corpora: tuple[str, ...], **options: Any) -> None:
         )
 
 
-@atd.group()
-def bench() -> None:
-    """Measure this machine beside the tools that people know."""
-
-
-@bench.command("ingest")
-@click.option("--documents", default=1_000_000, help="How many documents to make.")
-@_logging_options
-def bench_ingest(documents: int, progress: Progress) -> None:
-    """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
-    measure = import_module("atd_dask.pipelines.bench").bench_ingest
-    _print_rows(measure(documents, progress))
-
-
-@bench.command("train")
-@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
-@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
-@click.option(
-    "--seeds", default=5, type=click.IntRange(min=1), help="How many models of each kind to train."
-)
-@_logging_options
-def bench_train(
-    corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
-) -> None:
-    """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
-    measure = import_module("atd_dask.pipelines.bench_training").bench_training
-    names = corpora or ("reuters", "newsgroups")
-    for rows in measure(names, folder, seeds, progress):
-        _print_rows(rows)
-        click.echo()
-
-
-@bench.command("detect")
-@click.argument("corpora", metavar="[CORPUS[:CLASS,CLASS]]...", nargs=-1)
-@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
-@click.option(
-    "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
-)
-@click.option("--default-only", is_flag=True, help="Leave out the other rules, and the speed.")
-@click.option(
-    "--reference",
-    metavar="DIR",
-    help="Measure the speed alone, with the authors' null model from this folder.",
-)
-@_logging_options
-def bench_detect(
-    corpora: tuple[str, ...],
-    folder: str | None,
-    seeds: int,
-    default_only: bool,
-    reference: str | None,
-    progress: Progress,
-) -> None:
-    """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
-    the anomalous ones. The speed is that on the first of them."""
-    measurements = import_module("atd_dask.pipelines.bench_detection")
-    names = corpora or ("reuters", "synthetic", "newsgroups")
-    variants = measurements.list_variants()
-    if default_only:
-        variants = {"default": variants["default"]}
-    if reference is not None or not default_only:
-        _print_rows(measurements.bench_speed(names[0], folder, reference, progress))
-        click.echo()
-    if reference is not None:
-        return
-    for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
-        _print_rows(rows)
-        click.echo()
-
-
-@bench.command("job")
-@click.argument("corpus", default="reuters")
-@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
-@_logging_options
-def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
-    """Do the whole job of CORPUS (reuters, synthetic or newsgroups) and measure all processes."""
-    measure = import_module("atd_dask.pipelines.bench_job").bench_job
-    _print_rows(measure(corpus, folder, progress))
-
-
-@bench.command("batch")
-@click.option(
-    "--documents",
-    default=1_000_000,
-    type=click.IntRange(min=100),
-    help="How many documents to make.",
-)
-@_logging_options
-def bench_batch(documents: int, progress: Progress) -> None:
-    """Detect in a large batch of generated documents, in which some share a topic of their own."""
-    measure = import_module("atd_dask.pipelines.bench_batch").bench_batch
-    _print_rows(measure(documents, progress))
-
-
-@bench.command("sweeps")
-@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days go by.")
-@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents a day.")
-@click.option("--outbreaks", default=3, help="How many unusual topics come up.")
-@click.option("--seed", default=1, help="From which all chance follows.")
-@click.option("--folder", metavar="DIR", help="Keep everything here; it must be empty.")
-@_set
-@_logging_options
-def bench_sweeps(progress: Progress, **options: Any) -> None:
-    """Sweep a simulated quarter, with outbreaks, drift and kills."""
-    measure = import_module("atd_dask.pipelines.bench_sweeps").bench_sweeps
-    _print_rows(measure(progress=progress, **options))
-
-
-def _print_rows(rows: list[dict[str, Any]]) -> None:
-    from atd_dask.interface.tables import print_table
-
-    print_table(list(rows[0]), [[_show(value) for value in row.values()] for row in rows])
-
-
-def _show(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+atd.add_command(bench)
 
 
 def main() -> None:

@@ -1,0 +1,131 @@
+"""`atd-dask bench`: what each part of the work takes on this machine."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from atd_dask.interface.options import logging_options, set_option
+
+if TYPE_CHECKING:
+    from atd_dask.interface.progress import Progress
+
+
+@click.group()
+def bench() -> None:
+    """Measure this machine beside the tools that people know."""
+
+
+@bench.command("ingest")
+@click.option("--documents", default=1_000_000, help="How many documents to make.")
+@logging_options
+def bench_ingest(documents: int, progress: Progress) -> None:
+    """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
+    measure = import_module("atd_dask.pipelines.bench").bench_ingest
+    _print_rows(measure(documents, progress))
+
+
+@bench.command("train")
+@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many models of each kind to train."
+)
+@logging_options
+def bench_train(
+    corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
+) -> None:
+    """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
+    measure = import_module("atd_dask.pipelines.bench_training").bench_training
+    names = corpora or ("reuters", "newsgroups")
+    for rows in measure(names, folder, seeds, progress):
+        _print_rows(rows)
+        click.echo()
+
+
+@bench.command("detect")
+@click.argument("corpora", metavar="[CORPUS[:CLASS,CLASS]]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
+)
+@click.option("--default-only", is_flag=True, help="Leave out the other rules, and the speed.")
+@click.option(
+    "--reference",
+    metavar="DIR",
+    help="Measure the speed alone, with the authors' null model from this folder.",
+)
+@logging_options
+def bench_detect(
+    corpora: tuple[str, ...],
+    folder: str | None,
+    seeds: int,
+    default_only: bool,
+    reference: str | None,
+    progress: Progress,
+) -> None:
+    """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
+    the anomalous ones. The speed is that on the first of them."""
+    measurements = import_module("atd_dask.pipelines.bench_detection")
+    names = corpora or ("reuters", "synthetic", "newsgroups")
+    variants = measurements.list_variants()
+    if default_only:
+        variants = {"default": variants["default"]}
+    if reference is not None or not default_only:
+        _print_rows(measurements.bench_speed(names[0], folder, reference, progress))
+        click.echo()
+    if reference is not None:
+        return
+    for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
+        _print_rows(rows)
+        click.echo()
+
+
+@bench.command("job")
+@click.argument("corpus", default="reuters")
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@logging_options
+def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
+    """Do the whole job of CORPUS (reuters, synthetic or newsgroups) and measure all processes."""
+    measure = import_module("atd_dask.pipelines.bench_job").bench_job
+    _print_rows(measure(corpus, folder, progress))
+
+
+@bench.command("batch")
+@click.option(
+    "--documents",
+    default=1_000_000,
+    type=click.IntRange(min=100),
+    help="How many documents to make.",
+)
+@logging_options
+def bench_batch(documents: int, progress: Progress) -> None:
+    """Detect in a large batch of generated documents, in which some share a topic of their own."""
+    measure = import_module("atd_dask.pipelines.bench_batch").bench_batch
+    _print_rows(measure(documents, progress))
+
+
+@bench.command("sweeps")
+@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days go by.")
+@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents a day.")
+@click.option("--outbreaks", default=3, help="How many unusual topics come up.")
+@click.option("--seed", default=1, help="From which all chance follows.")
+@click.option("--folder", metavar="DIR", help="Keep everything here; it must be empty.")
+@set_option
+@logging_options
+def bench_sweeps(progress: Progress, **options: Any) -> None:
+    """Sweep a simulated quarter, with outbreaks, drift and kills."""
+    measure = import_module("atd_dask.pipelines.bench_sweeps").bench_sweeps
+    _print_rows(measure(progress=progress, **options))
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    from atd_dask.interface.tables import print_table
+
+    print_table(list(rows[0]), [[_show(value) for value in row.values()] for row in rows])
+
+
+def _show(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
