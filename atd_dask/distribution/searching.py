@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,8 +80,10 @@ class ClusterSearch:
         self, growth: Growth, runner: Runner, keeper: Keeper, index: int, tell: Tell
     ) -> Growth:
         with listen(runner.client, lambda facts: tell("growth", facts)) as topic:
-            step = runner.map(grow_cluster, (self.grower, keeper, index, topic), [growth])
-            grown: Growth = next(step)
+            given = (self.grower, keeper, index, topic)
+            # Closed here: left to be collected, it might be closed by another thread.
+            with closing(runner.map(grow_cluster, given, [growth])) as step:
+                grown: Growth = next(step)
         return grown
 
 

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,6 +34,7 @@ from atd_dask.interface.options import (
     set_option,
     sweep_options,
 )
+from atd_dask.interface.stopping import STOPPED, SignalError, stopping_on_request
 from atd_dask.interface.wording import clean
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from atd_dask.interface.config import RunConfig
     from atd_dask.interface.progress import Progress
 
-# Exit statuses beside 0, which is a command that has finished. One that was stopped by a signal
-# ends with 128 and the number of the signal, as shells have it.
-FAILED, MISTAKEN, STOPPED = 1, 2, 128
+# Exit statuses beside 0, which is a command that has finished, and FOUND. One that was stopped by a
+# signal ends with 128 and its number, as shells have it.
+FAILED, MISTAKEN = 1, 2
 
 
 class Commands(click.Group):
@@ -64,44 +64,11 @@ class Commands(click.Group):
             ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort) as error:
             _find_progress(ctx).error("Stopped on request; run the same command again to go on.")
-            number = error.number if isinstance(error, _SignalError) else signal.SIGINT
+            number = error.number if isinstance(error, SignalError) else signal.SIGINT
             ctx.exit(STOPPED + number)
         except Exception as error:
             ctx.exit(_report(error, ctx))
         return result
-
-
-class _SignalError(KeyboardInterrupt):
-    """Someone asks this process to stop."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def _stopping_on_request() -> Iterator[None]:
-    """Ctrl-C, or a request to end, stops the block in good order; a second one at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: object) -> None:
-        for each in before:
-            signal.signal(each, end)
-        # What is broken off complains of it, and nobody needs to read that.
-        logging.disable(logging.CRITICAL)
-        raise _SignalError(number)
-
-    def end(number: int, frame: object) -> None:
-        os._exit(STOPPED + number)
-
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def _report(error: Exception, ctx: click.Context) -> int:
@@ -208,7 +175,7 @@ def report(run: str, progress: Progress) -> None:
     write_report = import_module("atd_dask.pipelines.report").write_report
     with ExitStack() as stack:
         if list_places(run):  # a folder that is no run is left as it is
-            stack.enter_context(_stopping_on_request())
+            stack.enter_context(stopping_on_request())
             stack.enter_context(lock_folder(run, progress.warn))
         click.echo(clean(f"report: {write_report(run)}"))
 
@@ -270,7 +237,7 @@ def _prepare_job(
     config = load(conf, overrides)
     try:
         with (
-            _stopping_on_request(),
+            stopping_on_request(),
             lock_folder(config.output, progress.warn),
             keep_counts(metrics_file, config.name, progress.warn),
             ExitStack() as cluster,
@@ -392,7 +359,7 @@ def reproduce(corpora: tuple[str, ...], **options: Any) -> None:
     """Make the paper's tables for each CORPUS (reuters synthetic newsgroups)."""
     from atd_dask.interface.reproducing import make_tables
 
-    with _stopping_on_request():
+    with stopping_on_request():
         make_tables(
             corpora or ("reuters", "synthetic", "newsgroups"), introduce=_introduce, **options
         )

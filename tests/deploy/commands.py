@@ -23,8 +23,7 @@ def parse(command: Sequence[str]) -> dict[str, Any]:
         found = known[name]
     else:
         assert program == "atd-dask"
-        # A sweep takes what a run takes.
-        found = atd.commands.get(name, atd.commands["run"])
+        found = atd.commands[name]
     with found.make_context(name, list(arguments)) as context:
         return dict(context.params)
 

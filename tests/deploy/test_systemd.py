@@ -18,11 +18,9 @@ from distributed import Security
 from atd_dask.distribution.clients import ClusterOptions, TlsFiles, connect
 from atd_dask.errors import SchedulerError
 from tests.deploy.units import Service, read_unit
-from tests.pipelines.test_run import CHECKPOINTS, finish, prepare, wait_for
+from tests.pipelines.test_run import COMMAND, prepare, wait_for
 
 UNITS = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
-# What the unit of a sweep runs, and what is run here in its place: a whole job.
-COMMAND = ("atd-dask sweep", "atd-dask run")
 
 
 @dataclass(frozen=True)
@@ -198,12 +196,17 @@ def test_health_and_metrics(deployment: Deployment) -> None:
         assert own in deployment.fetch(who, "/metrics")
 
 
-def test_a_job_has_the_same_bytes_when_workers_die_and_come_back(
+def read_sweep(output: Path) -> bytes:
+    (result,) = output.glob("sweeps/*/result.json")
+    return result.read_bytes()
+
+
+def test_a_sweep_has_the_same_bytes_when_workers_die_and_come_back(
     deployment: Deployment, tmp_path: Path
 ) -> None:
     prepare(tmp_path)
-    finish(tmp_path)
-    expected = (tmp_path / "runs" / "job" / "result.json").read_bytes()
+    subprocess.run([*COMMAND, "sweep", "conf.yaml"], cwd=tmp_path, check=True, timeout=120)
+    expected = read_sweep(tmp_path / "runs" / "job")
 
     configuration = (tmp_path / "conf.yaml").read_text().splitlines(keepends=True)
     job = deployment.folder / "units" / "job.yaml"
@@ -211,28 +214,27 @@ def test_a_job_has_the_same_bytes_when_workers_die_and_come_back(
     for name in ("train.ldac", "words.txt"):
         shutil.copy(tmp_path / name, job.parent)
     unit = job.parent / "atd-dask-sweep@.service"
-    unit.write_text(unit.read_text().replace(*COMMAND))
 
     before = {name: deployment.count(name) for name in ("documents_scored", "replicates")}
     with Service(unit, "job").run(stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             output = deployment.data / "job"
-            wait_for(lambda: list(output.glob(CHECKPOINTS)))
+            wait_for(lambda: list(output.rglob("restart-*.checkpoint")))
             for worker in deployment.workers:
-                worker.kill()  # without those that come back, the job could not go on
+                worker.kill()  # without those that come back, the sweep could not go on
             _, err = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode in (0, 3), err
     assert deployment.address in err
     assert [worker.statuses for worker in deployment.workers] == [[-9], [-9]]
-    assert (output / "result.json").read_bytes() == expected
+    assert read_sweep(output) == expected
 
     rise = {name: deployment.count(name) - number for name, number in before.items()}
-    assert rise["documents_scored"] >= 400
+    assert rise["documents_scored"] >= 200
     assert rise["replicates"] >= 1
     metrics = (deployment.data / "job.prom").read_text()
-    assert 'atd_dask_documents_ingested_total{job_name="job"} 600.0' in metrics
+    assert 'atd_dask_sweeps_total{job_name="job"} 1.0' in metrics
     assert 'atd_dask_finished_timestamp_seconds{job_name="job"}' in metrics
 
 
