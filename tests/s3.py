@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -38,4 +39,7 @@ def serve_s3() -> Iterator[Any]:
             if made.asynchronous and made._s3 is not None:
                 sync(made._s3.close())
         S3FileSystem.clear_instance_cache()
+        # What is in the buckets outlives the server, in this process.
+        reset = Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+        urlopen(reset, timeout=10).close()
     server.stop()

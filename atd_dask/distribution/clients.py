@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from atd_dask.errors import SchedulerError
@@ -320,10 +320,25 @@ def _run_tracker() -> None:
             os.environ["PYTHONWARNINGS"] = before
 
 
+@contextmanager
+def keep_handlers() -> Iterator[None]:
+    """Requests to stop are answered after the block as before, whatever is imported in it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _find_class(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        with keep_handlers():  # dask-jobqueue for one takes them over
+            return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # importing runs code of the user's choice
         raise SchedulerError(
             f"cluster.class must name a class that can be imported, got {name}: {error}"

@@ -246,9 +246,11 @@ def _prepare_job(
             def start() -> Client:
                 import_module("distributed")
                 cluster.enter_context(redirect_logs(progress))
-                client = cluster.enter_context(connect(config.cluster, scheduler))
                 # Whether workers are slow to end is of no interest once the work is done.
-                cluster.callback(logging.getLogger("distributed.nanny").setLevel, logging.ERROR)
+                nannies = logging.getLogger("distributed.nanny")
+                cluster.callback(nannies.setLevel, nannies.level)
+                client = cluster.enter_context(connect(config.cluster, scheduler))
+                cluster.callback(nannies.setLevel, logging.ERROR)
                 cluster.enter_context(hush_when_stopped(client))
                 _introduce(client, progress)
                 cluster.enter_context(report_performance(client, performance_report, progress.warn))

@@ -70,10 +70,7 @@ class CorpusConfig:
     ] = 0.1
     keep_text: Annotated[
         bool,
-        Rule(
-            "whether the texts of the batch are kept beside its counts, so that the report can "
-            "show those of clusters; the report then holds them"
-        ),
+        Rule("whether the texts of the batch are kept, so that the report can show some of them"),
     ] = True
     text: Annotated[
         TextOptions,

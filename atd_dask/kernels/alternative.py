@@ -13,20 +13,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.fitting import (
-    fill_column,
-    fill_columns,
-    fit_document,
-    load_document,
-    longest_document,
-    make_shared_workspace,
-    make_workspace,
-    start_from,
-)
+from atd_dask.kernels.fitting import fit_document, start_from
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.wording import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
+from atd_dask.kernels.workspaces import (
+    fill_column,
+    fill_columns,
+    load_document,
+    longest_document,
+    make_shared_workspace,
+    make_workspace,
+)
 
 # d = documents of the cluster, n = words, j = topics with the new one
 

@@ -20,20 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
-from atd_dask.kernels.fitting import (
-    Fit,
-    all_gradients,
-    fill_columns,
-    fill_row,
-    fit_document,
-    load_document,
-    longest_document,
-    make_workspace,
-    start_from,
-)
+from atd_dask.kernels.fitting import Fit, all_gradients, fit_document, start_from
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import exchange, log_likelihood, mix
 from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.workspaces import (
+    fill_columns,
+    fill_row,
+    load_document,
+    longest_document,
+    make_workspace,
+)
 
 # How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
 NEAR = 0.1

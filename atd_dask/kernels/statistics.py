@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atd_dask.kernels.fitting import fill_rows, load_document, longest_document, make_workspace
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.mixtures import mix
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
+from atd_dask.kernels.workspaces import fill_rows, load_document, longest_document, make_workspace
 
 # j = topics, e = (topic, word) pairs with mass
 

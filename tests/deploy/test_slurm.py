@@ -22,7 +22,8 @@ from atd_dask.interface.config import load
 from tests.deploy.commands import check_worker, parse
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "slurm"
-dask_jobqueue = pytest.importorskip("dask_jobqueue", reason="needs the extra slurm")
+with clients.keep_handlers():
+    dask_jobqueue = pytest.importorskip("dask_jobqueue", reason="needs the extra slurm")
 
 FAKES = {
     "sbatch": """

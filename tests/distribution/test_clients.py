@@ -324,3 +324,19 @@ def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_oft
         (there,) = client.run(lambda: {key: dask.config.get(key) for key in keys}).values()
     assert there == clients.UPKEEP | mine
     assert [dask.config.get(key) for key in keys] == before
+
+
+def test_a_class_that_takes_over_ctrl_c_on_import_does_not_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "greedy_cluster.py").write_text(
+        "import signal\nsignal.signal(signal.SIGINT, lambda *_: None)\nclass Cluster: pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = signal.getsignal(signal.SIGINT)
+    with (
+        pytest.raises(SchedulerError, match="not a cluster"),
+        connect(ClusterOptions(class_="greedy_cluster.Cluster")),
+    ):
+        pytest.fail("it is no cluster")
+    assert signal.getsignal(signal.SIGINT) is before

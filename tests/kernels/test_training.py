@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atd_dask.kernels import fitting, mixtures
-from atd_dask.kernels.fitting import assign_block, make_workspace
+from atd_dask.kernels import mixtures, workspaces
+from atd_dask.kernels.fitting import assign_block
 from atd_dask.kernels.model import Proportions
 from atd_dask.kernels.passes import fit_pass, join_passes
 from atd_dask.kernels.training import (
@@ -22,6 +22,7 @@ from atd_dask.kernels.training import (
     drop_topics,
 )
 from atd_dask.kernels.wording import SharedModel, WordSwitches, estimate_words
+from atd_dask.kernels.workspaces import make_workspace
 from tests import naive
 from tests.kernels.compiled import callable_kernel
 from tests.kernels.searching import check_fall, random_search, read_block, watch_search
@@ -35,8 +36,8 @@ from tests.kernels.strategies import (
 )
 from tests.kernels.test_statistics import dense
 
-fill_rows = callable_kernel(fitting.fill_rows)
-load_document = callable_kernel(fitting.load_document)
+fill_rows = callable_kernel(workspaces.fill_rows)
+load_document = callable_kernel(workspaces.load_document)
 log_likelihood = callable_kernel(mixtures.log_likelihood)
 maximise = callable_kernel(mixtures.maximise)
 mix = callable_kernel(mixtures.mix)

@@ -1,0 +1,125 @@
+"""Scratch of one document: its words, and their probabilities under every topic."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from atd_dask.kernels.jit import inner_kernel, kernel
+from atd_dask.kernels.model import Floats, Ints, Topics
+
+# n = distinct words of a document, m = active topics, j = all topics
+
+
+class Workspace(NamedTuple):
+    """Scratch of one document."""
+
+    words: Ints  # n
+    counts: Floats  # n
+    places: Ints  # n: of the words in `columns`
+    columns: Floats  # places × j: probabilities of words under every topic
+    rows: Floats  # j × n: the same, of topics that are or were on
+    p: Floats  # n
+    active: Topics  # m
+    theta: Floats  # m
+    g: Floats  # m
+    all_g: Floats  # j
+    spent: Ints  # j: tried since the last change
+    trial_p: Floats  # n
+    trial_active: Topics  # m
+    trial_theta: Floats  # m
+    direction: Floats  # n
+    terms: Floats  # n: of a sum
+    log_choose: Floats  # j + 1: log C(M, m)
+
+
+@kernel
+def make_workspace(n_topics, longest):
+    """For documents that come one after the other, with columns of their own."""
+    return make_shared_workspace(n_topics, longest, longest)
+
+
+@kernel
+def make_shared_workspace(n_topics, longest, n_places):
+    """For documents that share their columns."""
+    log_choose = np.zeros(n_topics + 1)
+    for m in range(1, n_topics + 1):
+        log_choose[m] = log_choose[m - 1] + math.log((n_topics - m + 1) / m)
+    return Workspace(
+        np.zeros(longest, np.int64),
+        np.zeros(longest),
+        np.zeros(longest, np.int64),
+        np.zeros((n_places, n_topics)),
+        np.zeros((n_topics, longest)),
+        np.zeros(longest),
+        np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
+        np.zeros(n_topics),
+        np.zeros(n_topics),
+        np.zeros(n_topics, np.int64),
+        np.zeros(longest),
+        np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
+        np.zeros(longest),
+        np.zeros(longest),
+        log_choose,
+    )
+
+
+@inner_kernel
+def longest_document(indptr):
+    longest = 1
+    for d in range(len(indptr) - 1):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+    return longest
+
+
+@inner_kernel
+def load_document(table, terms, counts, work):
+    """Copies the words that the model knows; gives how many, and the document's length in them."""
+    n = 0
+    length = 0.0
+    for i in range(len(terms)):
+        if table.shared[terms[i]] > 0.0:
+            work.words[n] = terms[i]
+            work.counts[n] = counts[i]
+            length += counts[i]
+            n += 1
+    return n, length
+
+
+@inner_kernel
+def fill_column(table, work, word, place):
+    """The probabilities of a word under every topic of the table."""
+    for j in range(len(work.rows)):
+        work.columns[place, j] = table.shared[word]
+    for k in range(table.indptr[word], table.indptr[word + 1]):
+        work.columns[place, table.topics[k]] = table.probabilities[k]
+
+
+@inner_kernel
+def fill_columns(table, extra, work, n):
+    """The probabilities of the document's words under every topic; the topic after the table's
+    last, if the workspace has one, is `extra`."""
+    for i in range(n):
+        word = work.words[i]
+        work.places[i] = i
+        fill_column(table, work, word, i)
+        if len(work.rows) > table.n_topics:
+            work.columns[i, table.n_topics] = extra[word]
+
+
+@inner_kernel
+def fill_row(work, topic, n):
+    for i in range(n):
+        work.rows[topic, i] = work.columns[work.places[i], topic]
+
+
+@inner_kernel
+def fill_rows(table, extra, work, n):
+    """The columns, and the rows of all topics."""
+    fill_columns(table, extra, work, n)
+    for topic in range(len(work.rows)):
+        fill_row(work, topic, n)
