@@ -24,7 +24,7 @@ from atd_dask.distribution.rules import (
 )
 from atd_dask.distribution.running import Runner
 from atd_dask.kernels.blocks import Corpus
-from atd_dask.kernels.model import WordTable
+from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.wording import add_topic
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def detect(
     chance = chance or ChanceSearch(table, corpora, rules, test.n_docs, seed)
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
+    gains: Floats | None = None
     with ExitStack() as opened:
         while rules.max_clusters is None or len(found) < rules.max_clusters:
             index = len(found) + 1
@@ -75,7 +76,9 @@ def detect(
             replicates = field.replicates(documents, outside, search.key)
             cluster = judge(growth, topic, score, replicates, rules, runner, keeper, index, tell)
             if cluster.significant and rules.searches > 0:
-                cluster = surpass_chance(cluster, search_by_chance(chance, runner, keeper, tell))
+                if gains is None:
+                    gains = search_by_chance(chance, runner, keeper, tell)
+                cluster = surpass_chance(cluster, gains)
             found.append(cluster)
             if not cluster.significant:
                 break
