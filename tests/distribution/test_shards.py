@@ -87,8 +87,8 @@ def test_every_cluster_gives_the_bytes_of_a_batch_in_one_piece(
         {"pool": "train", "mothers": 1},
         {"stop": BicRule(), "remember": False, "max_clusters": 2},
         {"settling": None, "mothers": 1, "seeds": 1},
-        {"authors": True},
-        {"every_word": True, "max_size": 12},
+        pytest.param({"authors": True}, marks=pytest.mark.long),
+        pytest.param({"every_word": True, "max_size": 12}, marks=pytest.mark.long),
     ],
     ids=lambda changes: ",".join(changes),
 )
