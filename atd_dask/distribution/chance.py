@@ -12,7 +12,7 @@ from atd_dask.distribution.fields import is_small, open_field
 from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, KeepNothing, Tell
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.training import ClusterPasses
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
 from atd_dask.kernels.reference import BlocksOf, draw_held_out, refit
@@ -53,7 +53,11 @@ def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = No
     """The gain of the best candidate in held-out training documents."""
     runner = runner or Runner()
     rules, train = chance.rules, chance.corpora["train"]
+    held: Corpus
+    rest: Corpus
     held, rest = draw_held_out(train, chance.n_batch, chance.seed, index)
+    if is_small(train):
+        held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
     terms = CostTerms(rules.authors, rules.every_word)
     with ExitStack() as opened:
         passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)

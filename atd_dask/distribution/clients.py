@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0  # seconds that a scheduler may take to answer
 SECONDS_BETWEEN_CHECKS = 5.0  # of whether all workers are there that were asked for
 
-# How often the processes of a cluster on this machine look at themselves. As often as Dask has it,
-# that takes a tenth of a CPU, mostly for a profile that a hundredth of a second divides.
+# What the processes of a cluster on this machine do beside their work. As Dask has it, they spend a
+# tenth of a CPU looking at themselves, mostly for a profile that a hundredth of a second divides,
+# and give memory back so eagerly that a sixth of their time goes to asking for it again.
 UPKEEP = {
     "distributed.admin.system-monitor.interval": "1s",
     "distributed.admin.tick.interval": "200ms",
     "distributed.worker.profile.interval": "100ms",
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
 
 
@@ -232,11 +235,13 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
 
 @contextmanager
 def _less_upkeep(wanted: bool) -> Iterator[None]:
-    """Takes the place of Dask's own intervals; those that the user has set stay."""
+    """Takes the place of Dask's own values; those that the user has set stay."""
     from dask import config
 
     defaults = config.merge(*config.defaults)
-    unset = [key for key in UPKEEP if config.get(key) == config.get(key, config=defaults)]
+    unset = [
+        key for key in UPKEEP if config.get(key, None) == config.get(key, None, config=defaults)
+    ]
     with config.set({key: UPKEEP[key] for key in unset if wanted}):
         yield
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from atd_dask.distribution.events import listen, report
 from atd_dask.distribution.keys import task_key
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
     LocalPasses,
@@ -92,7 +92,7 @@ def train_restarts(
     """The finished searches of all restarts, in their order; `tell` hears of every order when it is
     first tried, and now and then of an iteration."""
     if client is None:
-        passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
+        training, passes = _read(training)
         return [_search(training, n, passes, keeper, tell) for n in range(restarts)]
     if training.corpus.n_entries > SMALL_ENTRIES:
         with ClusterPasses(client, training.corpus) as spread:
@@ -135,12 +135,14 @@ def train_restart(
         order = isinstance(done, OrderRecord)
         report(topic, {"restart": restart, "order": order, "done": asdict(done)})
 
-    passes = LocalPasses(_read_blocks(training.corpus), training.corpus.n_words)
+    training, passes = _read(training)
     return _search(training, restart, passes, keeper, tell)
 
 
-def _read_blocks(corpus: Corpus) -> list[Block]:
-    return [corpus.block(index) for index in range(len(corpus.block_starts) - 1)]
+def _read(training: Training) -> tuple[Training, LocalPasses]:
+    """The same training with its documents in this process."""
+    corpus = MemoryCorpus.read(training.corpus)
+    return replace(training, corpus=corpus), LocalPasses(corpus.blocks(), corpus.n_words)
 
 
 def _search(

@@ -74,10 +74,16 @@ class Corpus(Protocol):
 
 @dataclass(frozen=True)
 class MemoryCorpus:
-    """A corpus in memory, in the blocks that a store of it would have."""
+    """A corpus in memory, in the blocks that a store of it would have unless they are given."""
 
     whole: Block
     n_words: int
+    starts: Ints | None = None  # the first document of every block, and the number of documents
+
+    @classmethod
+    def read(cls, corpus: Corpus) -> MemoryCorpus:
+        """All documents of a corpus, in its blocks."""
+        return cls(corpus.rows(0, corpus.n_docs), corpus.n_words, corpus.block_starts)
 
     @property
     def n_docs(self) -> int:
@@ -96,12 +102,17 @@ class MemoryCorpus:
 
     @cached_property
     def block_starts(self) -> Ints:
+        if self.starts is not None:
+            return self.starts
         cutter = BlockCutter()
         cutter.extend(0, self.whole.indptr[1:])
         return np.array(cutter.finish(self.n_docs))
 
     def block(self, index: int) -> Block:
         return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+
+    def blocks(self) -> list[Block]:
+        return [self.block(index) for index in range(len(self.block_starts) - 1)]
 
     def rows(self, start: int, stop: int) -> Block:
         first, last = self.whole.indptr[start], self.whole.indptr[stop]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
 from atd_dask.kernels.fitting import Fit, all_gradients, fit_document, start_from
 from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.mixtures import exchange, log_likelihood, mix
+from atd_dask.kernels.mixtures import exchange, line_maximum, log_likelihood, mix
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.workspaces import (
     fill_columns,
@@ -39,6 +39,9 @@ MAX_STEPS = 200
 
 # Above what rounding can do to a relative gain.
 ROUNDING = 1e-10
+
+# Of the new topic, where looking for the best share begins.
+FIRST_SHARE = 0.1
 
 # About what a document needs beside its words.
 BYTES_OF_FIT = 80
@@ -91,10 +94,10 @@ def _approach(table, work, m, n, length):
 
 
 @inner_kernel
-def _keep_mixture(table, terms, first, last, work, n, weights):
+def _keep_mixture(table, terms, work, weights):
     """Keeps c / p of a document's entries; 0 for words that the model does not know."""
     i = 0
-    for e in range(first, last):
+    for e in range(len(terms)):
         weights[e] = 0.0
         if table.shared[terms[e]] > 0.0:
             weights[e] = work.counts[i] / work.p[i]
@@ -123,7 +126,7 @@ def _start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
             work.active[a] = topics[theta_indptr[d] + a]
             work.theta[a] = theta[theta_indptr[d] + a]
         reached[d], largest[d] = _approach(table, work, m, n, length)
-        _keep_mixture(table, terms, first, last, work, n, weights)
+        _keep_mixture(table, terms[first:last], work, weights[first:last])
     return weights, reached, largest
 
 
@@ -139,6 +142,36 @@ def _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, o
         for e in range(indptr[d], indptr[d + 1]):
             total += weights[e] * extra[terms[e]]
         out[d] = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
+
+
+@inner_kernel
+def _lean(table, extra, terms, counts, weights, work):
+    """Loads a document and moves its kept mixture, of weights c / p, towards the new topic as far
+    as that pays. Gives its words, its length, the log-likelihood there, the largest g of the
+    table's topics, and the log-likelihood that no fit can pass."""
+    n, length = load_document(table, terms, counts, work)
+    fill_columns(table, extra, work, n)
+    new = table.n_topics
+    rise = -length
+    i = 0
+    for e in range(len(terms)):
+        if table.shared[terms[e]] > 0.0:
+            work.p[i] = work.counts[i] / weights[e]
+            work.direction[i] = work.columns[i, new] - work.p[i]
+            rise += weights[e] * work.columns[i, new]
+            i += 1
+    if rise > 0.0:
+        share = line_maximum(
+            work.counts, work.p, work.direction, work.terms, n, FIRST_SHARE, 1.0, NEARLY
+        )
+        for i in range(n):
+            work.p[i] += share * work.direction[i]
+    all_gradients(table, work, n, length)
+    largest = 1.0
+    for j in range(new):
+        largest = max(largest, work.all_g[j])
+    reached = log_likelihood(work.counts, work.p, n)
+    return n, length, reached, largest, reached + length * math.log(max(largest, work.all_g[new]))
 
 
 @kernel
@@ -172,6 +205,7 @@ def _next_document(
         limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
         if null[other] == 0.0:
             limits[other] = -np.inf
+    leant = np.zeros(n_docs, np.bool_)
     best = -1
     best_gain = least
     best_share = 0.0
@@ -183,10 +217,20 @@ def _next_document(
                 d = np.int64(other)
         if limits[d] == -np.inf or (limits[d] < best_gain and not every):
             break
+        mine = slice(indptr[d], indptr[d + 1])
+        if not leant[d]:
+            leant[d] = True
+            n, length, value, others, limit = _lean(
+                table, extra, terms[mine], counts[mine], weights[mine], work
+            )
+            limits[d] = min(limits[d], (limit - null[d]) / abs(null[d]) + ROUNDING)
+            if not fixed:
+                reached[d] = value
+                largest[d] = others
+                _keep_mixture(table, terms[mine], work, weights[mine])
+            continue
         limits[d] = -np.inf
-        first = indptr[d]
-        last = indptr[d + 1]
-        n, length = load_document(table, terms[first:last], counts[first:last], work)
+        n, length = load_document(table, terms[mine], counts[mine], work)
         fill_columns(table, extra, work, n)
         m = start_from(work, new)
         anchors[new] = d
@@ -197,8 +241,6 @@ def _next_document(
             best = int(d)
             best_gain = gain
             best_share = hard_share(work, m, n, length, new)
-        if not fixed:
-            _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
     return best, best_gain, best_share, n_fitted
 
 
@@ -238,25 +280,22 @@ def _gains_above(
         if null[d] + gains[d] - least_cost <= least:
             gains[d] = -np.inf
             continue
-        first = indptr[d]
-        last = indptr[d + 1]
-        n, length = load_document(table, terms[first:last], counts[first:last], work)
-        fill_columns(table, extra, work, n)
+        mine = slice(indptr[d], indptr[d + 1])
+        n, length, value, others, limit = _lean(
+            table, extra, terms[mine], counts[mine], weights[mine], work
+        )
+        if not fixed:
+            reached[d] = value
+            largest[d] = others
+            _keep_mixture(table, terms[mine], work, weights[mine])
+        if null[d] + limit - least_cost <= least:
+            gains[d] = -np.inf
+            continue
         m = start_from(work, new)
         anchors[new] = d
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
         gains[d] = null[d] + likelihood - work.log_choose[m] - (m - 1) * parameter
-        if not fixed:
-            _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest)
     return gains
-
-
-@inner_kernel
-def _refresh(context, terms, first, last, work, m, n, length, d, weights, reached, largest):
-    """Keeps the mixture that fits the document best with the new topic as it is now."""
-    # The new topic changes from step to step; only the others' g holds on.
-    reached[d], largest[d] = _approach(context.table, work, m, n, length)
-    _keep_mixture(context.table, terms, first, last, work, n, weights)
 
 
 @dataclass(frozen=True, slots=True)

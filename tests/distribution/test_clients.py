@@ -319,11 +319,13 @@ os._exit(0)
 def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_often() -> None:
     keys = list(clients.UPKEEP)
     mine = {"distributed.admin.tick.interval": "50ms"}
-    before = [dask.config.get(key) for key in keys]
+    before = [dask.config.get(key, None) for key in keys]
     with dask.config.set(mine), connect(ClusterOptions(local=SMALL)) as client:
         (there,) = client.run(lambda: {key: dask.config.get(key) for key in keys}).values()
+        (keeps,) = client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()
     assert there == clients.UPKEEP | mine
-    assert [dask.config.get(key) for key in keys] == before
+    assert keeps == str(2**26)
+    assert [dask.config.get(key, None) for key in keys] == before
 
 
 def test_a_class_that_takes_over_ctrl_c_on_import_does_not_keep_it(
