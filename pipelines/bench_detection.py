@@ -22,7 +22,7 @@ from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.fields import fit_corpus
-from atd_dask.distribution.replicates import REPLICATES_PER_TASK, score_replicates
+from atd_dask.distribution.replicates import PooledReplicates
 from atd_dask.distribution.rules import KeepNothing
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.searching import ClusterSearch, grow_cluster
@@ -227,7 +227,7 @@ def bench_speed(
             table = read_reference(name, reference)
     grower, growth, bootstrap = _grow_first(split, table)
     alone = _clock(lambda: grow_cluster((grower, KeepNothing(), 1, None), growth))
-    kernel = _clock(lambda: score_replicates(bootstrap, range(TIMED_REPLICATES)))
+    kernel = _clock(lambda: bootstrap.scores(range(TIMED_REPLICATES)))
     rows: list[Row] = [
         {"what": "growth of the first cluster, in this process", "seconds": f"{alone:.2f}"},
         {
@@ -259,14 +259,11 @@ def read_reference(name: str, folder: str) -> WordTable:
 
 def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
     """The time that passes while a cluster of processes scores the replicates."""
-    pieces = [
-        range(first, first + REPLICATES_PER_TASK)
-        for first in range(0, TIMED_REPLICATES, REPLICATES_PER_TASK)
-    ]
+    replicates = PooledReplicates(bootstrap)
     with connect(ClusterOptions(local=LocalOptions(workers=workers, threads=1))) as client:
         client.run(compile_detection)
         start = time.perf_counter()
-        for _ in Runner(client).map(score_replicates, bootstrap, pieces):
+        for _ in replicates.scores(Runner(client), 0, TIMED_REPLICATES):
             pass
         return time.perf_counter() - start
 

@@ -22,8 +22,10 @@ from atd_dask.kernels.growth import Sample
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
 from atd_dask.kernels.mothers import Families, Similar, find_similar
 
-# So many replicates make a task of some hundred milliseconds for a cluster of a hundred documents.
-REPLICATES_PER_TASK = 25
+# So many bootstrap documents make a task of some hundred milliseconds; but a cluster that is not
+# significant shows it after few replicates.
+DOCUMENTS_PER_TASK = 2**12
+MOST_REPLICATES = 100
 
 # So many bootstrap documents have their mothers fetched at a time.
 DOCUMENTS_AT_ONCE = 2**14
@@ -80,6 +82,10 @@ def cut_replicates(first: int, last: int, size: int) -> list[range]:
     return [range(start, min(start + size, last)) for start in range(first, last, size)]
 
 
+def replicates_per_task(cluster_size: int) -> int:
+    return min(max(DOCUMENTS_PER_TASK // cluster_size, 1), MOST_REPLICATES)
+
+
 @dataclass(frozen=True)
 class PooledReplicates:
     """Replicates whose pool goes to every worker."""
@@ -95,7 +101,7 @@ class PooledReplicates:
         return self.bootstrap.largest_family
 
     def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
-        pieces = cut_replicates(first, last, REPLICATES_PER_TASK)
+        pieces = cut_replicates(first, last, replicates_per_task(len(self.bootstrap.lengths)))
         yield from runner.map(score_replicates, self.bootstrap, pieces)
 
 
@@ -165,12 +171,13 @@ class SpreadReplicates:
 
     def _draw(self, first: int, last: int) -> Iterator[Drawn]:
         """Pieces of work; the mothers of several are fetched together."""
-        at_once = max(1, DOCUMENTS_AT_ONCE // len(self.lengths))
+        size = replicates_per_task(len(self.lengths))
+        at_once = size * max(1, DOCUMENTS_AT_ONCE // (size * len(self.lengths)))
         for many in cut_replicates(first, last, at_once):
             chosen = np.stack([self.families.choose(self.once, self.key, r) for r in many])
             rows, places = np.unique(chosen, return_inverse=True)
             mothers, places = self._fetch(rows), places.reshape(chosen.shape)
-            for few in cut_replicates(many.start, many.stop, REPLICATES_PER_TASK):
+            for few in cut_replicates(many.start, many.stop, size):
                 mine = places[few.start - many.start : few.stop - many.start]
                 needed, mine = np.unique(mine, return_inverse=True)
                 yield Drawn(few, mothers.take(needed), mine.reshape(len(few), -1))

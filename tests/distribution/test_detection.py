@@ -29,6 +29,13 @@ def draw(rng, topics, labels, n_tokens=60):
     return np.stack([rng.multinomial(n_tokens, topics[label]) for label in labels])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_tasks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replicates, "MOST_REPLICATES", 25)
+        yield
+
+
 @pytest.fixture(scope="module")
 def problem():
     """Four normal topics, and 20 documents of the batch that share a fifth on half of each."""
@@ -97,7 +104,7 @@ def test_every_cluster_gives_the_same_bytes(problem, expected, workers, processe
 
 
 def test_replicates_do_not_depend_on_their_batch(problem, expected, monkeypatch):
-    monkeypatch.setattr(replicates, "REPLICATES_PER_TASK", 200)
+    monkeypatch.setattr(replicates, "MOST_REPLICATES", 200)
     assert digest(run(problem, max_clusters=1)) == expected[:1]
 
 
