@@ -116,7 +116,9 @@ def measure_corpus(
     stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
     runs = [_configure_run(config, stores, seed) for seed in seeds]
     results = tuple(_run(one, client, progress) for one in runs)
-    with_lda = _run(configure_lda(runs[0], results[0]), client, progress)
+    with_lda = [
+        _run(configure_lda(*pair), client, progress) for pair in zip(runs, results, strict=True)
+    ]
     work = GridWork(stores["train"], stores["test"], grid)
     points = list_points(grid, seeds)
     key = stage_key(FORMAT, stores["train"].digest, stores["test"].digest, grid.describe())
@@ -135,7 +137,7 @@ def measure_corpus(
         tasks.append(Task(labels, config.evaluation.anomalous, *sizes))
     methods = [
         summarise_atd(results),
-        _judge_lda(with_lda),
+        summarise_atd(with_lda, "ATD_LDA", documents=False),
         *(judge_method(name, tasks, [one[name] for one in trials]) for name in trials[0]),
     ]
     words = _sample_words(config.name, runs[0], results[0], stores["test"])
@@ -154,10 +156,13 @@ def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: i
 
 
 def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
-    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. Its
-    first cluster is stopped where the paper stopped it, and not tested."""
+    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. It names as
+    many clusters as ATD, untested, each stopped where the paper stopped its one."""
     n_topics = max(result["null_model"]["n_topics"], 2)
-    detection = make_detection({"rules": "paper", "max_clusters": 1, "max_size": LARGEST_CLUSTER})
+    n_clusters = max(sum(cluster["significant"] for cluster in result["clusters"]), 1)
+    detection = make_detection(
+        {"rules": "paper", "max_clusters": n_clusters, "max_size": LARGEST_CLUSTER}
+    )
     return replace(
         config,
         output=f"{config.output}-lda",
@@ -165,7 +170,7 @@ def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
             config.null_model, topic_model="lda", topics=TopicsConfig(max=n_topics, min=n_topics)
         ),
         detection=replace(
-            detection, significance=SignificanceConfig(replicates=1, level=0.5, searches=0)
+            detection, significance=SignificanceConfig(replicates=1, level=1.0, searches=0)
         ),
     )
 
@@ -175,29 +180,23 @@ def _run(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any
     return result
 
 
-def summarise_atd(results: Sequence[Mapping[str, Any]]) -> MethodFigures:
-    """ATD over its seeds."""
+def summarise_atd(
+    results: Sequence[Mapping[str, Any]], name: str = "ATD", documents: bool = True
+) -> MethodFigures:
+    """ATD over its seeds; by its clusters alone, or by their documents too."""
 
     def spread(kind: str, figure: str) -> Spread:
         return Spread.of(result["evaluation"][kind][figure] for result in results)
 
     return MethodFigures(
-        "ATD",
+        name,
         spread("group", "f1"),
         spread("group", "auc"),
         spread("group_of_remaining", "f1"),
         spread("group_of_remaining", "auc"),
-        spread("individual", "f1"),
-        spread("individual", "auc"),
+        spread("individual", "f1") if documents else None,
+        spread("individual", "auc") if documents else None,
     )
-
-
-def _judge_lda(result: Mapping[str, Any]) -> MethodFigures:
-    """The one cluster of ATD with LDA, significant or not."""
-    clusters = result["clusters"]
-    judged = clusters[0].get("evaluation", {}) if clusters else {}
-    f1, auc = (Spread.of([judged.get(name, 0.0)]) for name in ("f1", "auc"))
-    return MethodFigures("ATD_LDA", f1, auc, f1, auc)
 
 
 def judge_method(

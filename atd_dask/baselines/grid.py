@@ -32,7 +32,7 @@ Place = tuple[str, str]  # the URL of a store, and its digest
 class Grid:
     """The values that are tried."""
 
-    topics: tuple[int, ...] = (5, 10, 15, 20, 30)  # M, also the number of groups
+    topics: tuple[int, ...] = (5, 10, 15, 20, 30, 60)  # M, also the number of groups
     genres: tuple[int, ...] = (2, 3, 5)  # T of M4
     neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN
     nu: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the support vector machines
