@@ -120,8 +120,10 @@ class Examination:
             self._store(self._rest)
         self._news: dict[int, News] = {}  # by the place of the cluster
         for place in np.unique(recognised.members[is_known]).tolist():
-            documents = everything.take(np.flatnonzero(recognised.members == place))
-            self._add_news(self._state.clusters[place], "continuing", documents)
+            cluster = self._state.clusters[place]
+            if cluster.number not in self._config.sweep.dismissed:
+                documents = everything.take(np.flatnonzero(recognised.members == place))
+                self._add_news(cluster, "continuing", documents)
         found = self._detect() if len(self._rest) else []
         return self._conclude(found)
 
@@ -208,6 +210,8 @@ class Examination:
             fresh = KnownCluster(number=len(known) + 1, words=words, p_value=cluster.p_value)
             place = len(known)
             known[place] = fresh
+        if known[place].number in self._config.sweep.dismissed:
+            return {"cluster": known[place].number, "kind": "dismissed"}
         kind = "continuing" if place < len(self._state.clusters) else "new"
         rows = np.sort(np.array(cluster.documents))
         self._add_news(known[place], kind, self._rest.take(rows))

@@ -14,8 +14,9 @@ from atd_dask.pipelines.train import model_path, train
 
 from atd_dask.distribution.fields import fit_corpus
 from atd_dask.distribution.running import Runner
-from atd_dask.interface.config import RunConfig, SweepConfig
+from atd_dask.interface.config import RunConfig
 from atd_dask.interface.rules import make_rules
+from atd_dask.interface.sweep_config import SweepConfig
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
@@ -132,7 +133,8 @@ def _gather_normal(
         stores.insert(0, batch_store(config, sweep))
     if sum(store.n_docs for store in stores) < wanted:
         stores = begin + stores
-    reported = {id for cluster in state.clusters for id in cluster.documents}
+    dismissed = config.sweep.dismissed
+    reported = {id for c in state.clusters if c.number not in dismissed for id in c.documents}
     key = stage_key(
         [store.digest for store in stores], sorted(reported), wanted, config.corpus.validation_share
     )

@@ -30,7 +30,9 @@ from atd_dask.distribution.observation import name_tasks
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.alerts import deliver, list_channels
 from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.interface.consistency import GROWING
 from atd_dask.interface.report.history import render_history
+from atd_dask.interface.wording import alternatives
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, read_file
 from atd_dask.storage.journal import Segment
@@ -48,7 +50,6 @@ from atd_dask.storage.sweeps import (
     write_object,
     write_state,
 )
-from atd_dask.text.readers import COUNT_FORMATS, FILE_FORMATS
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -83,6 +84,12 @@ def sweep(
         raise InputError(
             f"the sweeps in {config.output} were begun with another corpus.text, compatibility or"
             " null_model.topic_model: set it back, or choose another folder with --output"
+        )
+    unknown = [n for n in config.sweep.dismissed if not 1 <= n <= len(state.clusters)]
+    if unknown:
+        raise InputError(
+            f"sweep.dismissed must have numbers of reported clusters, got {unknown[0]}, but"
+            f" {len(state.clusters)} have been reported in {config.output}"
         )
     cluster = cast("Client", client)
     _publish(config, state)
@@ -126,10 +133,9 @@ def check_repository(config: RunConfig) -> None:
             "a sweep needs corpus.train, normal documents to begin with, and corpus.test, the"
             f" repository that grows, but there is the dataset {config.corpus.dataset}"
         )
-    formats = sorted(FILE_FORMATS | COUNT_FORMATS | {"zarr"})
-    if test.format not in formats:
+    if test.format not in GROWING:
         raise InputError(
-            f"corpus.test.format must be one of {', '.join(formats)} for a sweep, got {test.format}"
+            f"corpus.test.format must be {alternatives(GROWING)} for sweeps, got {test.format}"
         )
 
 

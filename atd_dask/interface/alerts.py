@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
-from atd_dask.interface.config import AlertConfig
+from atd_dask.interface.sweep_config import AlertConfig
 
 TIMEOUT = 30.0  # seconds that one delivery may take
 FIRST_PAUSE = 1.0  # seconds before the second try; then twice as long each time

@@ -319,13 +319,13 @@ def validate(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @logging_options
 def inspect(path: str, as_json: bool, progress: Progress) -> None:
-    """Print what the store, or the output folder of a run, at PATH holds."""
+    """Print what the store, or the output folder of a run or of sweeps, at PATH holds."""
     from atd_dask.interface.tables import format_facts, print_run
-    from atd_dask.storage.inspection import describe
+    from atd_dask.storage.inspection import describe, describe_sweeps
     from atd_dask.storage.runs import describe_run
 
     run = describe_run(path)
-    facts = run or describe(path)
+    facts = run or describe_sweeps(path) or describe(path)
     if as_json:
         click.echo(json.dumps(facts, indent=2))
     elif run:

@@ -22,6 +22,7 @@ from atd_dask.interface.builder import Builder
 from atd_dask.interface.consistency import USED_KEYS, check
 from atd_dask.interface.inputs import find_input
 from atd_dask.interface.settings import Rule, RuleTable, describe_keys, key_name
+from atd_dask.interface.sweep_config import SweepConfig
 from atd_dask.interface.yaml_nodes import (
     MappingNode,
     Place,
@@ -229,75 +230,6 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrainConfig:
-    """When a sweep trains the null model anew, and on how many documents."""
-
-    age: Annotated[int, Rule("the null model is trained anew after as many sweeps", at_least=1)] = (
-        14
-    )
-    unseen: Annotated[
-        float,
-        Rule(
-            "or when the share of words that the vocabulary lacks is larger by this much than in"
-            " the validation documents",
-            more_than=0,
-            at_most=1,
-        ),
-    ] = 0.05
-    likelihood: Annotated[
-        float,
-        Rule(
-            "or when the log-likelihood of a word is less by this much than in the validation"
-            " documents",
-            more_than=0,
-        ),
-    ] = 0.1
-    documents: Annotated[
-        int | None,
-        Rule(
-            "on as many of the latest documents that are in no cluster",
-            at_least=2,
-            default_words="as many as the first null model",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlertConfig:
-    """Who is told of clusters: as JSON, tried again until it has arrived."""
-
-    command: Annotated[
-        tuple[str, ...], Rule("a program and its arguments, which reads the alert from its input")
-    ] = ()
-    webhook: Annotated[
-        str | None,
-        Rule(
-            "where the alert is posted",
-            pattern=r"https?://.+|\$\w+|\$\{\w+\}",
-            pattern_words="an http or https URL, or a variable of the environment such as $WEBHOOK",
-        ),
-    ] = None
-    tries: Annotated[
-        int, Rule("how often a sweep tries to deliver it; then the next one does", at_least=1)
-    ] = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepConfig:
-    """How a repository that grows is swept."""
-
-    window: Annotated[
-        int,
-        Rule(
-            "the documents of as many earlier sweeps are tested together with the new ones",
-            at_least=0,
-        ),
-    ] = 6
-    retrain: Annotated[RetrainConfig, Rule("when the null model is trained anew")] = RetrainConfig()
-    alert: Annotated[AlertConfig, Rule("who is told of clusters")] = AlertConfig()
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """All that a run depends on."""
 
@@ -330,8 +262,8 @@ class RunConfig:
     evaluation: Annotated[EvaluationConfig, Rule("what the clusters are compared with")] = (
         EvaluationConfig()
     )
-    sweep: Annotated[SweepConfig, Rule("scheduled sweeps: what `atd-dask sweep` does")] = (
-        SweepConfig()
+    sweep: Annotated[SweepConfig, Rule("scheduled sweeps: what `atd-dask sweep` does")] = field(
+        default_factory=SweepConfig
     )
     compatibility: Annotated[
         str,

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from atd_dask.errors import InputError
+from atd_dask.interface.sweep_config import SweepConfig
 from atd_dask.interface.wording import alternatives
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ USED_KEYS: dict[str, tuple[str, ...]] = {
     "synthetic": (),
 }
 
+# The formats of what can grow.
+GROWING = tuple(
+    format for format in USED_KEYS if format not in ("reuters", "newsgroups", "synthetic")
+)
+
 
 def check(config: RunConfig, tree: MappingNode, builder: Builder) -> None:
     """Notes every broken rule, except where a key that it speaks of has been refused already."""
@@ -43,6 +49,7 @@ def check(config: RunConfig, tree: MappingNode, builder: Builder) -> None:
     checks.check_corpus()
     checks.check_limits()
     checks.check_evaluation()
+    checks.check_sweep()
 
 
 class _Checks:
@@ -143,6 +150,17 @@ class _Checks:
             key = "corpus.test.labels"
             if "labels" in USED_KEYS[test.format] and not self._is_given(key):
                 self._note("evaluation.anomalous", f"must stand with {key}, got no labels", key)
+
+    def check_sweep(self) -> None:
+        """A configuration that says anything of sweeps names a repository that can grow."""
+        if self._config.sweep == SweepConfig():
+            return
+        if self._is_given("corpus.dataset"):
+            self._note("corpus.dataset", "must stand without the section sweep, got both")
+        test = self._config.corpus.test
+        if test is not None and test.format not in GROWING:
+            rule = f"must be {alternatives(GROWING)} for sweeps"
+            self._note("corpus.test.format", f"{rule}, got {test.format}")
 
     def _is_given(self, key: str) -> bool:
         node = self._tree.get(key)

@@ -29,6 +29,7 @@ def load_text(folder: Path, text: str) -> RunConfig:
         SOURCES + "evaluation: {anomalous: [x]}\n",
         COUNTS.replace("test: {", "test: {labels: a, ") + "evaluation: {anomalous: [x]}\n",
         DATASET + "evaluation: {anomalous: [x]}\n",
+        SOURCES + "sweep: {window: 1}\n",
         DATASET + "cluster: {class: a.B, kwargs: {x: 1}, adapt: {minimum: 1}}\n",
         DATASET + "cluster: {scheduler_file: a, security: {ca: a, cert: a, key: a}}\n",
         DATASET + "detection: {significance: {replicates: 99, level: 0.01}}\n",
@@ -99,6 +100,16 @@ def test_consistent(tmp_path: Path, text: str) -> None:
             COUNTS + "evaluation:\n  anomalous: [x]\n",
             "evaluation.anomalous must stand with corpus.test.labels, got no labels"
             " (c.yaml, line 5)",
+        ),
+        (
+            DATASET + "sweep: {window: 1}\n",
+            "corpus.dataset must stand without the section sweep, got both (c.yaml, line 1)",
+        ),
+        (
+            "sweep: {window: 1}\n"
+            "corpus: {train: {format: jsonl, path: a}, test: {format: synthetic}}\n",
+            "corpus.test.format must be ldac, jsonl, csv, tsv, parquet, text, npz or zarr for"
+            " sweeps, got synthetic (c.yaml, line 2)",
         ),
         (
             DATASET + "null_model: {topics: {max: 5}}\n",

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from atd_dask.pipelines import retrain
+from click.testing import CliRunner
 
-from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.errors import ConfigError, DamagedStoreError, InputError
 from atd_dask.interface import alerts
-from atd_dask.interface.config import SweepConfig
+from atd_dask.interface.command import atd
+from atd_dask.interface.sweep_config import AlertConfig, SweepConfig
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.sweeps import Drift, ModelNote, SweepState, read_state
 from tests.clusters import local_client
@@ -91,11 +93,44 @@ def test_a_cluster_that_trickles_in(tmp_path, client):
     page = (output / "index.html").read_text()
     assert "sweeps/0005/report.html" in page
 
+    described = json.loads(CliRunner().invoke(atd, ["inspect", str(output), "--json"]).stdout)
+    assert (described["sweeps"], described["null_model"]["generation"]) == (5, 1)
+    assert described["clusters"]["cluster 1"]["documents"] == 15
+    lines = CliRunner().invoke(atd, ["inspect", str(output)]).stdout.splitlines()
+    assert f"history: {output}/index.html" in lines
+
     # Nothing new: no cluster is needed, nothing is written.
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*")}
     outcome = run_sweep(tmp_path, NoCluster())
     assert (outcome.lines, outcome.alerts) == ((), ())
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == before
+
+
+def test_a_false_alarm_that_is_dismissed(tmp_path, client):
+    prepare(tmp_path)
+    for day, n_unusual in enumerate([0, 5], 1):
+        add_day(tmp_path, day, n_unusual=n_unusual)
+        run_sweep(tmp_path, client)
+    dismissed = "sweep.dismissed=[1]"
+    told = []
+    for day in (3, 4, 5):
+        add_day(tmp_path, day, n_unusual=3)
+        told.append(tell_clusters(run_sweep(tmp_path, client, dismissed)))
+    assert told == [[], [], []]
+    assert len(read_state(str(tmp_path / "out")).clusters[0].documents) == 5
+
+    add_day(tmp_path, 6)
+    run_sweep(tmp_path, client, dismissed, "sweep.retrain.age=1")
+    normal = [
+        id
+        for part in ("train", "validation")
+        for id in CorpusStore.open(f"{tmp_path}/out/models/0002/corpus/{part}.zarr").ids()
+    ]
+    assert {f"day2-unusual-{n}" for n in range(5)} <= set(normal)
+
+    add_day(tmp_path, 7)
+    with pytest.raises(InputError, match="must have numbers of reported clusters, got 2, but 1"):
+        run_sweep(tmp_path, client, "sweep.dismissed=[2]")
 
 
 def test_documents_that_come_one_by_one_are_found_with_the_window(tmp_path, client):
@@ -297,8 +332,6 @@ def test_alerts_arrive_at_least_once(tmp_path, client, hook, monkeypatch, capsys
 
 
 def test_a_command_that_fails_is_told(monkeypatch):
-    from atd_dask.interface.config import AlertConfig
-
     monkeypatch.setattr(alerts, "FIRST_PAUSE", 0.01)
     fails = AlertConfig(command=(sys.executable, "-c", "import sys; sys.exit('no such door')"))
     told = "the command ended with status 1: no such door"
@@ -332,8 +365,13 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     run_sweep(tmp_path, client)
     with pytest.raises(InputError, match=r"were begun with another corpus.text, .*: set it back"):
         run_sweep(tmp_path, client, "corpus.text.min_letters=2")
-    with pytest.raises(InputError, match=r"must be one of csv, .* zarr for a sweep, got synthetic"):
+    with pytest.raises(ConfigError, match=r"must be .* or zarr for sweeps, got synthetic"):
         run_sweep(tmp_path, client, "corpus.test={format: synthetic}")
+    (tmp_path / "conf.yaml").write_text(
+        "corpus: {train: {format: jsonl, path: normal.jsonl}, test: {format: synthetic}}"
+    )
+    with pytest.raises(InputError, match=r"must be .* or zarr for sweeps, got synthetic"):
+        run_sweep(tmp_path, client)
     (tmp_path / "conf.yaml").write_text("corpus: {dataset: synthetic}")
     with pytest.raises(InputError, match=r"needs corpus\.train, .* there is the dataset synthetic"):
         run_sweep(tmp_path, client)
