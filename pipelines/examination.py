@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from atd_dask.pipelines.assembly import Assembly, gather
 from atd_dask.pipelines.detect import make_result, warn_of_thin_pool
-from atd_dask.pipelines.ingest import corpus_path, store_part
+from atd_dask.pipelines.ingest import PARTS, corpus_path, store_part
 from atd_dask.pipelines.known import find_same, known_path, list_words, recognise, store_known
 from atd_dask.pipelines.retrain import batch_store, model_config
+from atd_dask.pipelines.run import estimate_memory
 from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.chance import ChanceSearch
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.fields import fit_corpus
+from atd_dask.distribution.observation import check_memory, describe_cluster
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.distribution.running import Runner
 from atd_dask.evaluation.results import write_csv, write_json
@@ -103,6 +105,8 @@ class Examination:
         result."""
         everything = self._assemble()
         self._store(everything)
+        stores = {part: self._open(part) for part in PARTS}
+        check_memory(describe_cluster(self._client), *estimate_memory(self._config, stores))
         recognised = recognise(
             self._base.table,
             self._base.vocabulary,
@@ -177,7 +181,7 @@ class Examination:
         return found
 
     def _conclude(self, found: list[FoundCluster]) -> Findings:
-        stores = {part: self._open(part) for part in ("train", "validation", "test")}
+        stores = {part: self._open(part) for part in PARTS}
         result = make_result(self._mine, stores, replace(self._base, table=self._table), found)
         origins = self._sweeps[self._rest.owners].tolist()
         for cluster, described in zip(found, result["clusters"], strict=True):

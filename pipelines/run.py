@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -75,16 +75,16 @@ def _prepare(config: RunConfig, stage: str, detects: bool, span: ExitStack, clie
     if detects and stage != "detect":
         compile_early(client)
     if stage != "ingest":
-        check_memory(describe_cluster(client), *estimate_memory(config))
+        stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+        check_memory(describe_cluster(client), *estimate_memory(config, stores))
 
 
-def estimate_memory(config: RunConfig) -> tuple[int, str]:
+def estimate_memory(config: RunConfig, stores: Mapping[str, CorpusStore]) -> tuple[int, str]:
     """How many bytes a worker must be able to hold, and what they are.
 
     Training takes a small corpus as a whole and a large one by the block; detection takes the
     batch and the documents beside which it is judged as a whole.
     """
-    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
     train = stores["train"]
     n_docs, n_entries = train.n_docs, train.n_entries
     if n_entries > SMALL_ENTRIES:

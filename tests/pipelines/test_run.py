@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.record import hide_secrets
 from atd_dask.pipelines.run import STAGES, estimate_memory, run
 
@@ -21,6 +22,7 @@ from atd_dask.distribution.observation import list_versions
 from atd_dask.errors import InputError, SchedulerError
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
+from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
 from tests.clusters import local_client
 
@@ -274,10 +276,11 @@ def test_tasks_belong_to_spans(config, client):
 
 def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     run_quietly(config, client, stages=["ingest"])
-    needed, _ = estimate_memory(config)
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    needed, _ = estimate_memory(config, stores)
     # The documents of test and validation with at most 25 words each, and 8 topics of 100 words.
     assert 2 * 8 * 201 < needed < 2 * 8 * (201 + 200 * 25) + 8 * 28 * 100 + 16 * 100
-    monkeypatch.setattr("atd_dask.pipelines.run.estimate_memory", lambda config: (2**50, "it"))
+    monkeypatch.setattr("atd_dask.pipelines.run.estimate_memory", lambda *given: (2**50, "it"))
     with pytest.raises(
         SchedulerError,
         match=r"every worker must have memory for it, which take about 1,048,576.0 GiB, but the"

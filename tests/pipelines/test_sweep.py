@@ -13,7 +13,7 @@ import pytest
 from atd_dask.pipelines import retrain
 from click.testing import CliRunner
 
-from atd_dask.errors import ConfigError, DamagedStoreError, InputError
+from atd_dask.errors import ConfigError, DamagedStoreError, InputError, SchedulerError
 from atd_dask.interface import alerts
 from atd_dask.interface.command import atd
 from atd_dask.interface.sweep_config import AlertConfig, SweepConfig
@@ -357,6 +357,18 @@ def test_the_caller_hears_of_an_alarm_that_the_last_sweep_could_not_tell(tmp_pat
     path.write_text(json.dumps(state | {"pending": {"1": ["caller"]}}))
     assert [alert["sweep"] for alert in run_sweep(tmp_path, NoCluster()).alerts] == [1]
     assert run_sweep(tmp_path, NoCluster()).alerts == ()
+
+
+def test_workers_that_cannot_hold_the_documents(tmp_path, client, monkeypatch):
+    prepare(tmp_path)
+    add_day(tmp_path, 1)
+    name = "atd_dask.pipelines.examination.estimate_memory"
+    monkeypatch.setattr(name, lambda *given: (2**50, "it"))
+    with pytest.raises(SchedulerError, match=r"take about 1,048,576\.0 GiB"):
+        run_sweep(tmp_path, client)
+    monkeypatch.undo()
+    (line,) = run_sweep(tmp_path, client).lines
+    assert line["documents"] == 30
 
 
 def test_mistakes_are_one_sentence(tmp_path, client):
