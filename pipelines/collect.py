@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.ingest import counted_pieces, open_counted, store_part
+from atd_dask.pipelines.ingest import counted_pieces, open_counted, store_part, store_texts
 
 from atd_dask.distribution.counting import count_shards
 from atd_dask.interface.config import RunConfig
@@ -65,6 +65,7 @@ def collect(
         summary = None
         if documents.n_docs:
             summary = store_part(config, "new", documents, train.vocabulary, progress)
+            store_texts(config, "new", documents, summary["digest"], progress)
     return Collected(summary, np.concatenate([NO_KEYS, *keys, join_keys(repository.files)]))
 
 
@@ -85,7 +86,8 @@ class _Repository:
         self._journal = journal
 
     def read(self, client: Client) -> Iterator[WordCounts]:
-        source, options = self._config.corpus.test, self._config.corpus.text
+        corpus = self._config.corpus
+        source, options, keep_text = corpus.test, corpus.text, corpus.keep_text
         assert source is not None
         assert source.path is not None
         if source.format == "zarr" and not self._note(source.path, _find_digest(source.path)):
@@ -98,9 +100,9 @@ class _Repository:
         shards = readers.shards(source, options, self._is_unread)
         first = list(islice(shards, FEW_SHARDS))
         if len(first) < FEW_SHARDS:
-            yield from (count_shard(shard, options) for shard in first)
+            yield from (count_shard(shard, options, keep_text) for shard in first)
         else:
-            yield from count_shards(client, chain(first, shards), options)
+            yield from count_shards(client, chain(first, shards), options, keep_text)
 
     def _is_unread(self, file: File) -> bool:
         stamp = stamp_file(file)

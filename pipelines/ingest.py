@@ -41,9 +41,9 @@ def corpus_path(config: RunConfig, part: str) -> str:
     return join(config.output, "corpus", f"{part}.zarr")
 
 
-def texts_path(output: str) -> str:
-    """Where the texts of the batch are, if they are kept."""
-    return join(output, "corpus", "test-texts.zarr")
+def texts_path(output: str, part: str = "test") -> str:
+    """Where the texts of a part are, if they are kept."""
+    return join(output, "corpus", f"{part}-texts.zarr")
 
 
 def ingest(
@@ -138,7 +138,7 @@ def _ingest(
         }
         if "test" in parts:
             digest = summary["test"]["digest"]
-            summary["test"]["texts"] = _store_texts(config, parts["test"], digest, progress)
+            summary["test"]["texts"] = store_texts(config, "test", parts["test"], digest, progress)
         return summary
 
 
@@ -282,12 +282,12 @@ def store_part(
     }
 
 
-def _store_texts(
-    config: RunConfig, documents: Gathering, corpus: str, progress: Progress
+def store_texts(
+    config: RunConfig, part: str, documents: Gathering, corpus: str, progress: Progress
 ) -> dict[str, Any] | None:
-    """Stores the texts of the batch, if there are any and they are to be kept; else removes those
-    of an earlier run."""
-    path = texts_path(config.output)
+    """Stores the texts of a part, if there are any and they are to be kept; else removes those of
+    an earlier run."""
+    path = texts_path(config.output, part)
     if not documents.has_texts:
         Place.of(path).remove()
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -20,6 +20,7 @@ from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.places import Place
 from atd_dask.storage.runs import RESULT, read_result, read_run
+from atd_dask.storage.sweeps import sweep_name
 from atd_dask.storage.texts import TextStore
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
@@ -37,8 +38,9 @@ def write_report(output: str) -> str:
     _check_origin(output, result, test, model)
     listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
     documents = [document for some in listed for document in some]
-    with_text = [document["row"] for some in listed for document in some[:MOST_TEXTS]]
-    texts = read_texts(output, test, with_text)
+    with_text = [document for some in listed for document in some[:MOST_TEXTS]]
+    find_texts = read_texts if "sweep" not in result else read_texts_of_sweeps
+    texts = find_texts(output, test, with_text)
     folder = _find_folder(run)
     links = {d["row"]: find_original(d["id"], folder, output) for d in documents}
     sources = Sources(
@@ -98,16 +100,37 @@ def count_words(store: CorpusStore, rows: Iterable[int]) -> dict[int, dict[str, 
     return counts
 
 
-def read_texts(output: str, test: CorpusStore, rows: Iterable[int]) -> dict[int, str]:
-    """The texts of some documents, where they are kept; of the store, the chunks that have them
-    are read."""
-    path = texts_path(output)
+Documents = Sequence[Mapping[str, Any]]  # as a result has them
+
+
+def read_texts(output: str, test: CorpusStore, documents: Documents) -> dict[int, str]:
+    """The texts of some documents by their rows, where they are kept; of the store, the chunks that
+    have them are read."""
+    store = _open_texts(texts_path(output), test)
+    rows = {document["row"] for document in documents}
+    return {} if store is None else {row: store.read(row) for row in sorted(rows)}
+
+
+def read_texts_of_sweeps(output: str, test: CorpusStore, documents: Documents) -> dict[int, str]:
+    """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
+    texts = {}
+    for sweep in sorted({document["sweep"] for document in documents}):
+        folder = Place.of(output).sibling(sweep_name(sweep)).url
+        new = CorpusStore.open(join(folder, "corpus", "new.zarr"))
+        store = _open_texts(texts_path(folder, "new"), new)
+        if store is not None:
+            places = {id: row for row, id in enumerate(new.ids())}
+            mine = [document for document in documents if document["sweep"] == sweep]
+            texts |= {document["row"]: store.read(places[document["id"]]) for document in mine}
+    return texts
+
+
+def _open_texts(path: str, documents: CorpusStore) -> TextStore | None:
+    """The texts of a corpus; None where there are none, or those of other documents."""
     if not Place.of(path).names():
-        return {}
+        return None
     store = TextStore.open(path)
-    if store.corpus != test.digest:  # the texts of other documents
-        return {}
-    return {row: store.read(row) for row in sorted(set(rows))}
+    return store if store.corpus == documents.digest else None
 
 
 def find_tokeniser(store: CorpusStore) -> Tokeniser | None:

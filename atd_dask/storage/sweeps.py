@@ -6,7 +6,7 @@ journal/            the documents and files that have been seen
 models/0001/        a null model with the documents that it was trained on
 sweeps/0001/        a sweep: the folder of a run, and beside what such a folder has
     plan.json           what the sweep is about; with it a sweep is under way
-    corpus/new.zarr     its new documents
+    corpus/new.zarr     its new documents, and beside them their texts where they are kept
     corpus/known.zarr   the documents of all clusters up to now
     sweep.json          its line of the history
     alert.json          what is to be told
@@ -82,8 +82,12 @@ class SweepState:
         return Journal(join(output, "journal"), self.segments)
 
 
+def sweep_name(sweep: int) -> str:
+    return f"{sweep:04d}"
+
+
 def sweep_folder(output: str, sweep: int) -> str:
-    return join(output, "sweeps", f"{sweep:04d}")
+    return join(output, "sweeps", sweep_name(sweep))
 
 
 def model_folder(output: str, generation: int) -> str:

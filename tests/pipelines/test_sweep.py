@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from contextlib import contextmanager
@@ -90,6 +91,10 @@ def test_a_cluster_that_trickles_in(tmp_path, client):
     assert {d["sweep"] for d in result["clusters"][0]["documents"]} == {2}
     assert (result["clusters"][0]["cluster"], result["clusters"][0]["kind"]) == (1, "new")
     assert result["sweep"]["sweeps"] == [1, 2]
+    report = (output / "sweeps/0002/report.html").read_text()
+    text = make_documents("day2", 30, 5)[-1]["text"]
+    marked = re.sub(r"</?\w+[^>]*>", "", report)
+    assert text in marked
     page = (output / "index.html").read_text()
     assert "sweeps/0005/report.html" in page
 
