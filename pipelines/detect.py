@@ -70,7 +70,7 @@ def detect(
         checkpoints.clear()
     rules = make_rules(
         config.detection,
-        every_word=config.null_model.topic_model == "lda",
+        lda=config.null_model.topic_model == "lda",
         authors=config.compatibility == "authors",
     )
     with watch_detection(progress, rules.replicates, rules.searches) as tell:

@@ -92,7 +92,7 @@ class Examination:
         self._base = read_model(model_path(self._trained))
         self._rules = make_rules(
             config.detection,
-            every_word=config.null_model.topic_model == "lda",
+            lda=config.null_model.topic_model == "lda",
             authors=config.compatibility == "authors",
         )
         self._known = (

@@ -109,7 +109,11 @@ def _measure(mine: RunConfig, client: Client) -> tuple[float, float]:
     that the model was not trained on."""
     store = CorpusStore.open(corpus_path(mine, "validation"))
     n_unseen = int(store.unseen().sum())
-    rules = make_rules(mine.detection, authors=mine.compatibility == "authors")
+    rules = make_rules(
+        mine.detection,
+        lda=mine.null_model.topic_model == "lda",
+        authors=mine.compatibility == "authors",
+    )
     fitter = rules.fitter(read_model(model_path(mine)).table)
     _, fit = fit_corpus(Runner(client), store, fitter)
     n_known = max(int(fit.lengths.sum()), 1)

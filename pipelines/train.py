@@ -58,7 +58,7 @@ def train(
         config.seed,
         CostTerms(
             authors=config.compatibility == "authors",
-            every_word=config.null_model.topic_model == "lda",
+            lda=config.null_model.topic_model == "lda",
         ),
     )
     checkpoints = Checkpoints(join(config.output, "checkpoints", "train"), key)

@@ -58,7 +58,7 @@ def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = No
     held, rest = draw_held_out(train, chance.n_batch, chance.seed, index)
     if is_small(train):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
-    terms = CostTerms(rules.authors, rules.every_word)
+    terms = CostTerms(rules.authors, rules.lda)
     with ExitStack() as opened:
         passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)
         if runner.client is not None:

@@ -38,7 +38,7 @@ class DetectionRules:
     remember: bool  # the topics of clusters that were found count as known from then on
     max_clusters: int | None = None
     max_size: int | None = None
-    every_word: bool = False  # LDA in place of the parsimonious model
+    lda: bool = False  # LDA in place of the parsimonious model
     authors: bool = False  # the authors' programs in place of the paper's equations
 
     @property
@@ -53,7 +53,7 @@ class DetectionRules:
 
     def fitter(self, table: WordTable) -> Fitter:
         kind = AuthorsFitter if self.authors else Fitter
-        return kind(NullContext.of(table, self.every_word))
+        return kind(NullContext.of(table, self.lda))
 
     def make_pool(self, fitter: Fitter, block: Block, fit: Fit) -> Pool:
         return Pool.of(fitter, block, fit.proportions, self.mothers, once=self.mothers > 1)

@@ -8,7 +8,7 @@ from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule, StopR
 
 
 def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
-    """The rules of a configuration; the others are `every_word` and `authors`."""
+    """The rules of a configuration; the others are `lda` and `authors`."""
     membership = config.membership
     stop: StopRule = BicRule(membership.patience)
     if config.stop == "membership":

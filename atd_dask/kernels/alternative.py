@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.fitting import fit_document, start_from
+from atd_dask.kernels.fitting import FREE, document_cost, fit_document, start_from
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
@@ -43,12 +43,12 @@ class NullContext(NamedTuple):
     table: WordTable
     by_shared: Ints  # n
     rank: Ints  # n
-    every_word: bool  # True for LDA in place of the parsimonious model: all words topic-specific
+    lda: bool  # in place of the parsimonious model: every word its own, topics free
 
     @classmethod
-    def of(cls, table: WordTable, every_word: bool = False) -> NullContext:
+    def of(cls, table: WordTable, lda: bool = False) -> NullContext:
         shared = SharedModel.from_probabilities(table.shared)
-        return cls(table, shared.by_probability, shared.rank, every_word)
+        return cls(table, shared.by_probability, shared.rank, lda)
 
 
 @inner_kernel
@@ -93,7 +93,7 @@ def new_topic_shares(context, extra, indptr, terms, counts):
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
-    slope = np.zeros(new + 1)
+    slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     shares = np.zeros(n_docs)
     for d in range(n_docs):
@@ -141,7 +141,7 @@ def train_topic(context, indptr, terms, counts):
     work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring)
     for place in range(n_occurring):
         fill_column(table, work, words[place], place)
-    if context.every_word:
+    if context.lda:
         for word in range(n_words):
             on[word] = table.shared[word] > 0.0
     n_on = 0
@@ -154,14 +154,14 @@ def train_topic(context, indptr, terms, counts):
     for d in range(n_docs):
         active[d, 0] = new
         theta[d, 0] = 1.0
-    slope = np.zeros(new + 1)
+    slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
     bic = np.inf
     for _ in range(MAX_ITERATIONS):
-        if not context.every_word:
+        if not context.lda:
             n_on = sweep_topic(
                 words,
                 x,
@@ -199,8 +199,7 @@ def train_topic(context, indptr, terms, counts):
                 active[d, a] = work.active[a]
                 theta[d, a] = work.theta[a]
             shares[d] = hard_share(work, m, n, length, new)
-            bic += work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
-            bic -= likelihoods[d]
+            bic += document_cost(work, slope, m, length) - likelihoods[d]
             theta_new = 0.0
             for a in range(m):
                 if work.active[a] == new:

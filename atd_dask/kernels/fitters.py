@@ -15,7 +15,7 @@ from atd_dask.kernels.alternative import (
     new_topic_shares,
     train_alternative,
 )
-from atd_dask.kernels.fitting import Fit, fit_block
+from atd_dask.kernels.fitting import FREE, Fit, fit_block
 from atd_dask.kernels.growth import Batch, Candidate
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.wording import add_topic
@@ -29,7 +29,9 @@ class Fitter:
 
     def fit(self, block: Block) -> Fit:
         """To the null model."""
-        return fit_block(block, self.context.table)
+        table = self.context.table
+        slope = np.full(table.n_topics, FREE) if self.context.lda else None
+        return fit_block(block, table, slope=slope)
 
     def train(self, cluster: Block) -> Alternative:
         """The alternative model of a cluster."""
@@ -43,7 +45,7 @@ class Fitter:
     def with_topic(self, topic: Alternative) -> Self:
         """Fits documents to the null model with one more topic."""
         table = add_topic(self.context.table, topic.specific, topic.probabilities)
-        return replace(self, context=NullContext.of(table, self.context.every_word))
+        return replace(self, context=NullContext.of(table, self.context.lda))
 
     def batch(self, block: Block, fit: Fit, fixed: bool = False) -> Batch:
         """Documents in which clusters are to be grown."""

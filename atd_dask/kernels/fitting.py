@@ -5,7 +5,8 @@ A document's switches v are visited until none of them, flipped alone, lowers th
 With slope 0 this is the objective for documents that the model was not trained on. In training,
 slope_j = ½ N_j / L̄_j is the tangent of ½ N_j log L̄_j at the iteration's start; the logarithm lies
 below its tangent, so documents switched independently of each other, in any mixture of additions
-and removals, lower the BIC by at least what their own objectives fell.
+and removals, lower the BIC by at least what their own objectives fell. With slope `FREE` topics
+cost a document nothing, as in LDA, and what is left of the objective is the likelihood.
 """
 
 from __future__ import annotations
@@ -41,9 +42,24 @@ from atd_dask.kernels.workspaces import (
 # d = documents, n = distinct words of a document, m = active topics, j = all topics
 
 LEAST_FALL = 1e-9
+FREE = -math.inf
 
 # How near to the best share a trial begins, in log-likelihood; it is improved if that decides.
 ROUGHLY = 0.1
+
+
+@inner_kernel
+def topic_cost(structure, slope, length):
+    """What one more topic costs a document."""
+    return 0.0 if slope == FREE else structure + slope * length
+
+
+@inner_kernel
+def document_cost(work, slope, m, length):
+    """What the number of its topics costs a document; in training, the tangent comes to it."""
+    if slope[0] == FREE:
+        return 0.0
+    return work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
 
 
 @inner_kernel
@@ -178,7 +194,7 @@ def _add_topic(table, slope, work, m, n, length, now):
         for j in range(n_all):
             if work.spent[j]:
                 continue
-            cost = structure + slope[j] * length
+            cost = topic_cost(structure, slope[j], length)
             g = max(work.all_g[j], least)
             if length * (g - 1.0) <= cost:
                 work.spent[j] = 1
@@ -190,7 +206,7 @@ def _add_topic(table, slope, work, m, n, length, now):
         if chosen < 0:
             return m, now
         work.spent[chosen] = 1
-        cost = structure + slope[chosen] * length
+        cost = topic_cost(structure, slope[chosen], length)
         fill_row(work, chosen, n)
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
@@ -244,7 +260,7 @@ def _remove_topic(slope, anchors, row, work, m, n, length, now):
                 work.trial_theta[b] = work.theta[a] / rest if rest > 1e-12 else 1.0 / (m - 1)
                 b += 1
         mix(work.rows, work.trial_active, work.trial_theta, work.trial_p, m - 1, n)
-        saving = structure + slope[topic] * length
+        saving = topic_cost(structure, slope[topic], length)
         if _pays(work, now - saving + LEAST_FALL, m - 1, n, length):
             return m - 1, _take_trial(work, m - 1, n, length)
     return m, now
@@ -314,7 +330,7 @@ def _fit_block(
             m = start_from(work, best_topic(table, work, n))
         fill_columns(table, extra, work, n)
         m, likelihoods[d] = fit_document(table, slope, anchors, d, work, m, n, length)
-        costs[d] = work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
+        costs[d] = document_cost(work, slope, m, length)
         _sort_active(work, m)
         if size + m > len(out_topics):
             out_topics = enlarge(out_topics, size, m)
@@ -352,7 +368,7 @@ class Fit:
     proportions: Proportions
     lengths: Ints  # documents: tokens that the model knows
     log_likelihoods: Floats  # documents
-    costs: Floats  # documents: log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
+    costs: Floats  # documents: log C(M, M_d) + ½ (M_d − 1) log(L_d/2π), or 0 if topics are free
 
     @classmethod
     def concatenate(cls, parts: Sequence[Fit]) -> Fit:

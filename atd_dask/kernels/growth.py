@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
-from atd_dask.kernels.fitting import Fit, all_gradients, fit_document, start_from
+from atd_dask.kernels.fitting import (
+    FREE,
+    Fit,
+    all_gradients,
+    document_cost,
+    fit_document,
+    start_from,
+)
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import exchange, line_maximum, log_likelihood, mix
 from atd_dask.kernels.model import Block, Floats, Ints
@@ -197,7 +204,7 @@ def _next_document(
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
-    slope = np.zeros(new + 1)
+    slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     limits = np.zeros(n_docs)
     _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
@@ -266,17 +273,16 @@ def _gains_above(
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
-    slope = np.zeros(new + 1)
+    slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     gains = np.zeros(n_docs)
     _limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
     for d in range(n_docs):
         if gains[d] == -np.inf:
             continue
-        parameter = 0.5 * math.log(lengths[d] / (2 * math.pi))
         least_cost = np.inf
         for m in range(1, new + 2):
-            least_cost = min(least_cost, work.log_choose[m] + (m - 1) * parameter)
+            least_cost = min(least_cost, document_cost(work, slope, m, lengths[d]))
         if null[d] + gains[d] - least_cost <= least:
             gains[d] = -np.inf
             continue
@@ -294,7 +300,7 @@ def _gains_above(
         m = start_from(work, new)
         anchors[new] = d
         m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
-        gains[d] = null[d] + likelihood - work.log_choose[m] - (m - 1) * parameter
+        gains[d] = null[d] + likelihood - document_cost(work, slope, m, length)
     return gains
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.kernels.fitting import FREE
 from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import Pass, Passes
 from atd_dask.kernels.statistics import ExpectedCounts
@@ -103,11 +104,12 @@ class CostTerms:
     The paper has M·N·H in bits times log 2, which is M·N·H in nats, in both. The authors' programs
     take nats times log 2 in the BIC, and leave out the factor M when they decide.
 
-    With `every_word` there is nothing to decide: all words are all topics' own, as in LDA.
+    With `lda` there is nothing to decide: all words are all topics' own, and topics cost documents
+    nothing.
     """
 
     authors: bool = False
-    every_word: bool = False
+    lda: bool = False
 
     @property
     def in_bic(self) -> float:
@@ -190,6 +192,8 @@ def _iterate(
     table = state.table
     n_specific = table.specific_words()
     slope = 0.5 * n_specific / state.start.tokens
+    if terms.lda:
+        slope = np.full(table.n_topics, FREE)
     result = passes.fit(table, state.start.proportions, slope, state.start.anchors)
     bic = evaluate_bic(result, n_specific, passes.n_words, terms)
     iteration = state.iteration + 1
@@ -237,7 +241,7 @@ def improve_words(
 ) -> WordTable:
     """The words of all topics after the u-switches; from `table` on, or from every word that
     occurs under a topic."""
-    if terms.every_word:
+    if terms.lda:
         return estimate_words(expected, shared, WordSwitches.every(expected.n_topics, shared))
     start = WordSwitches.occurring(expected) if table is None else WordSwitches.of(table)
     weight = terms.in_switch(expected.n_topics)

@@ -235,12 +235,12 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem, 
 
 def test_lda_in_place_of_the_parsimonious_model(problem):
     _, train, validation, test = problem
-    terms = CostTerms(every_word=True)
+    terms = CostTerms(lda=True)
     training = Training(train, OrderRange(4, 4), Convergence(), 1, terms)
     table = choose_best(train_restarts(training, 1))
     known = int(np.count_nonzero(table.shared))
     assert table.specific_words().tolist() == [known] * 4
     corpora = {"train": train, "validation": validation}
-    lda = rules(every_word=True, searches=0, max_clusters=1)
+    lda = rules(lda=True, searches=0, max_clusters=1)
     (cluster,) = detect(table, test, corpora, lda, 1)
     assert np.count_nonzero(cluster.topic.specific) == known

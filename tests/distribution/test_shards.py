@@ -88,7 +88,7 @@ def test_every_cluster_gives_the_bytes_of_a_batch_in_one_piece(
         {"stop": BicRule(), "remember": False, "max_clusters": 2},
         {"settling": None, "mothers": 1, "seeds": 1},
         pytest.param({"authors": True}, marks=pytest.mark.long),
-        pytest.param({"every_word": True, "max_size": 12}, marks=pytest.mark.long),
+        pytest.param({"lda": True, "max_size": 12}, marks=pytest.mark.long),
     ],
     ids=lambda changes: ",".join(changes),
 )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atd_dask.kernels.fitting import assign_block, fit_block
+from atd_dask.kernels.fitting import FREE, assign_block, fit_block
 from atd_dask.kernels.wording import SharedModel, estimate_words
 from tests import naive
 from tests.kernels.strategies import corpora, make_block, make_expected, make_switches, models
@@ -61,6 +61,18 @@ def test_no_single_switch_of_a_fitted_document_would_lower_the_objective(case):
         for other, value in values.items():
             if len(set(other) ^ set(reached)) == 1:
                 assert mine <= value + 1e-4
+
+
+@given(cases())
+def test_free_topics_give_the_best_mixture_of_all(case):
+    counts, (table, _) = case
+    beta = table.dense()
+    fit = fit_block(make_block(counts[:2]), table, slope=np.full(table.n_topics, FREE))
+    for d, document in enumerate(counts[:2]):
+        best = naive.best_proportions(document, beta, range(table.n_topics), steps=300)
+        expected = naive.document_log_likelihood(document, best, beta)
+        assert fit.log_likelihoods[d] >= expected - 1e-4
+    assert not fit.costs.any()
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
