@@ -166,7 +166,8 @@ def tabulate_methods(figures: CorpusFigures) -> Table:
             " seed. AUC takes the documents of a cluster from the most anomalous on; the paper does"
             " not say in which order it takes those of an LDA. In the batches of the paper the"
             " anomalous documents stand last.",
-            "ATD with LDA goes by the rules of the paper; its clusters are stopped at 500 documents.",
+            "ATD with LDA goes by the rules of the paper; its clusters are stopped at 500"
+            " documents.",
         ),
     )
 
