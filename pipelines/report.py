@@ -40,7 +40,7 @@ def write_report(output: str) -> str:
     documents = [document for some in listed for document in some]
     with_text = [document for some in listed for document in some[:MOST_TEXTS]]
     find_texts = read_texts if "sweep" not in result else read_texts_of_sweeps
-    texts = find_texts(output, test, with_text)
+    texts = find_texts(output, with_text)
     folder = _find_folder(run)
     links = {d["row"]: find_original(d["id"], folder, output) for d in documents}
     sources = Sources(
@@ -103,34 +103,36 @@ def count_words(store: CorpusStore, rows: Iterable[int]) -> dict[int, dict[str, 
 Documents = Sequence[Mapping[str, Any]]  # as a result has them
 
 
-def read_texts(output: str, test: CorpusStore, documents: Documents) -> dict[int, str]:
+def read_texts(output: str, documents: Documents) -> dict[int, str]:
     """The texts of some documents by their rows, where they are kept; of the store, the chunks that
     have them are read."""
-    store = _open_texts(texts_path(output), test)
+    store = _open_texts(output, "test")
     rows = {document["row"] for document in documents}
     return {} if store is None else {row: store.read(row) for row in sorted(rows)}
 
 
-def read_texts_of_sweeps(output: str, test: CorpusStore, documents: Documents) -> dict[int, str]:
+def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
     texts = {}
     for sweep in sorted({document["sweep"] for document in documents}):
         folder = Place.of(output).sibling(sweep_name(sweep)).url
-        new = CorpusStore.open(join(folder, "corpus", "new.zarr"))
-        store = _open_texts(texts_path(folder, "new"), new)
+        store = _open_texts(folder, "new")
         if store is not None:
-            places = {id: row for row, id in enumerate(new.ids())}
+            ids = CorpusStore.open(join(folder, "corpus", "new.zarr")).ids()
+            places = {id: row for row, id in enumerate(ids)}
             mine = [document for document in documents if document["sweep"] == sweep]
             texts |= {document["row"]: store.read(places[document["id"]]) for document in mine}
     return texts
 
 
-def _open_texts(path: str, documents: CorpusStore) -> TextStore | None:
-    """The texts of a corpus; None where there are none, or those of other documents."""
+def _open_texts(output: str, part: str) -> TextStore | None:
+    """The texts of a part; None where there are none, or those of other documents."""
+    path = texts_path(output, part)
     if not Place.of(path).names():
         return None
     store = TextStore.open(path)
-    return store if store.corpus == documents.digest else None
+    corpus = CorpusStore.open(join(output, "corpus", f"{part}.zarr"))
+    return store if store.corpus == corpus.digest else None
 
 
 def find_tokeniser(store: CorpusStore) -> Tokeniser | None:
