@@ -27,6 +27,11 @@ from atd_dask.kernels.growth import Searched
 # A growth is kept and reported after a document that joins, but not more often.
 SECONDS_BETWEEN = 1.0
 
+# Previews in so many documents make a task of some tens of milliseconds; but few seeds at a time,
+# so that all workers have some.
+DOCUMENTS_PER_TASK = 2**12
+MOST_SEEDS = 5
+
 
 @dataclass(frozen=True)
 class ClusterSearch:
@@ -74,7 +79,11 @@ class ClusterSearch:
         return growth
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
-        return list(runner.map(preview_cluster, self.grower, seeds))
+        size = min(max(DOCUMENTS_PER_TASK // len(self.batch), 1), MOST_SEEDS)
+        pieces = [seeds[first : first + size] for first in range(0, len(seeds), size)]
+        return [
+            gain for gains in runner.map(preview_clusters, self.grower, pieces) for gain in gains
+        ]
 
     def _grow(
         self, growth: Growth, runner: Runner, keeper: Keeper, index: int, tell: Tell
@@ -87,9 +96,8 @@ class ClusterSearch:
         return grown
 
 
-def preview_cluster(grower: Grower, seed: int) -> float:
-    (gain,) = grower.fork().preview([seed])
-    return gain
+def preview_clusters(grower: Grower, seeds: Sequence[int]) -> list[float]:
+    return [gain for seed in seeds for gain in grower.fork().preview([seed])]
 
 
 def grow_cluster(given: tuple[Grower, Keeper, int, str | None], growth: Growth) -> Growth:

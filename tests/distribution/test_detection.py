@@ -33,6 +33,7 @@ def draw(rng, topics, labels, n_tokens=60):
 def small_tasks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replicates, "MOST_REPLICATES", 25)
+        patch.setattr(searching, "MOST_SEEDS", 1)
         yield
 
 
@@ -190,7 +191,7 @@ class Killer:
 )
 def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
     names = {
-        searching.preview_cluster: "previews",
+        searching.preview_clusters: "previews",
         searching.grow_cluster: "grow",
         replicates.score_replicates: "scores",
         chance.search_held_out: "chance",
@@ -228,7 +229,7 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem, 
         kept = DetectionKeeper(checkpoints).load_growth(1)
         assert len(kept.steps) == 9
         assert not kept.ended
-        patch.setattr(searching, "preview_cluster", None)
+        patch.setattr(searching, "preview_clusters", None)
         keeper = DetectionKeeper(checkpoints)
         assert digest(run(problem, keeper=keeper, max_clusters=1, searches=0)) == expected[:1]
 
