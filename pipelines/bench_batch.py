@@ -143,7 +143,7 @@ def draw_topics() -> NDArray[np.float64]:
     words, of which some are far more frequent in a topic; in the last one these are rare ones, so
     that its documents are among those from which clusters start."""
     stream = open_stream(1, "bench/batch/topics")
-    shared = 1.0 / (np.arange(N_WORDS) + 200.0)
+    shared = 1.0 / (np.arange(N_WORDS, dtype=np.float64) + 200.0)
     shared /= shared.sum()
     usual, rare = np.arange(N_WORDS // 2), np.arange(N_WORDS // 2, N_WORDS)
     topics = [_draw_topic(stream, shared, usual, 100, 0.4) for _ in range(N_TOPICS)]

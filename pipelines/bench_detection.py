@@ -126,7 +126,7 @@ def _read_split(
     ingest(config, client, progress)
     stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
     parts = {part: store.rows(0, store.n_docs) for part, store in stores.items()}
-    labels = {part: store.labels() for part, store in stores.items()}
+    labels: dict[str, Labels] = {part: store.labels() for part, store in stores.items()}
     anomalous = tuple(config.evaluation.anomalous)
     if classes:
         wanted = tuple(classes.split(","))

@@ -48,7 +48,8 @@ class Recognised:
 
 
 def known_path(config: RunConfig, sweep: int) -> str:
-    return corpus_path(replace(config, output=sweep_folder(config.output, sweep)), "known")
+    path: str = corpus_path(replace(config, output=sweep_folder(config.output, sweep)), "known")
+    return path
 
 
 def recognise(

@@ -113,7 +113,7 @@ def read_texts(output: str, documents: Documents) -> dict[int, str]:
 
 def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
-    texts = {}
+    texts: dict[int, str] = {}
     for sweep in sorted({document["sweep"] for document in documents}):
         folder = Place.of(output).sibling(sweep_name(sweep)).url
         store = _open_texts(folder, "new")

@@ -146,12 +146,12 @@ def measure_corpus(
 
 def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: int) -> RunConfig:
     """ATD with one seed: the documents and their division stay the same."""
-    sources = {part: Source("zarr", store.url) for part, store in stores.items()}
+    train, validation, test = (Source("zarr", stores[part].url) for part in PARTS)
     return replace(
         config,
         seed=seed,
         output=join(config.output, f"atd-{seed}"),
-        corpus=CorpusConfig(**sources),
+        corpus=CorpusConfig(train=train, validation=validation, test=test),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ class ChanceSearch:
     """The search of a detection, to be run in batches that hold no anomaly."""
 
     table: WordTable
-    corpora: dict[str, Corpus]
+    corpora: Mapping[str, Corpus]
     rules: DetectionRules
     n_batch: int
     seed: int

@@ -6,6 +6,7 @@ growth does not depend on where it runs, and replicates are judged in their orde
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 def detect(
     table: WordTable,
     test: Corpus,
-    corpora: dict[str, Corpus],
+    corpora: Mapping[str, Corpus],
     rules: DetectionRules,
     seed: int,
     client: Client | None = None,

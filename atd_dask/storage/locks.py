@@ -100,7 +100,7 @@ UNKNOWN = Owner("an unknown host", "", 0, 0.0, 0.0, 0.0, "")
 
 def _find_birth(pid: int) -> float | None:
     """When a process started: None if there is none of this number, NaN if that is kept secret."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     try:
         process = psutil.Process(pid)
