@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
@@ -120,6 +121,12 @@ def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
     return replace(sources, **others)
 
 
+def make_news(kind: str, words: Sequence[str], ids: Sequence[str]) -> dict[str, Any]:
+    """A cluster as a sweep tells of it."""
+    documents = [{"id": id, "sweep": 4} for id in ids]
+    return {"cluster": 3, "kind": kind, "size": 12, "words": words, "documents": documents}
+
+
 def make_hostile() -> Sources:
     """Hostile text wherever a run can bring any."""
     cluster = make_cluster(words=HOSTILE, size=len(HOSTILE))
@@ -130,6 +137,7 @@ def make_hostile() -> Sources:
     sources = make_sources(cluster, topics=[HOSTILE], digests={HOSTILE[0]: HOSTILE[1]})
     result = dict(sources.result) | {"name": HOSTILE[3]}
     result["evaluation"] = {"group": {"f1": 0.5, "auc": 0.5}}
+    result["sweep"] = {"clusters": [make_news("continuing", HOSTILE, HOSTILE)]}
     return replace(sources, result=result, settings={HOSTILE[0]: {HOSTILE[1]: HOSTILE}})
 
 
@@ -192,6 +200,16 @@ def test_the_verdict_on_many_clusters_is_short() -> None:
         "12 significant clusters were found in 1,700 documents: 3 documents about w1, 3 documents"
         " about w2, 3 documents about w3, and 27 documents in 9 more."
     )
+
+
+def test_clusters_of_earlier_sweeps_that_go_on() -> None:
+    sources = make_sources(make_cluster(significant=False))
+    news = [make_news("new", ["no"], ["a"]), make_news("continuing", ["gulf", "iran"], ["b", "c"])]
+    result = dict(sources.result) | {"sweep": {"clusters": news}}
+    text = Page(render(replace(sources, result=result))).text
+    assert "Clusters of earlier sweeps that go on: " in text
+    assert "what it is about 3 2 12 gulf iran new documents b , c " in text
+    assert "go on" not in Page(render(sources)).text
 
 
 def test_the_verdict_where_nothing_was_found() -> None:

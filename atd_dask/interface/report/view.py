@@ -103,6 +103,16 @@ class ClusterView:
 
 
 @dataclass(frozen=True)
+class ContinuingView:
+    """A cluster of earlier sweeps that has new documents in this one."""
+
+    number: int
+    size: int
+    about: tuple[str, ...]
+    ids: tuple[str, ...]  # of the new documents
+
+
+@dataclass(frozen=True)
 class View:
     """The whole page."""
 
@@ -111,6 +121,7 @@ class View:
     verdict: tuple[Phrase, ...]
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]
+    continuing: tuple[ContinuingView, ...]
     summary_metrics: tuple[tuple[str, str, str], ...]
     n_topics: int
     orders: Markup | None
@@ -153,6 +164,7 @@ def make_view(sources: Sources) -> View:
         verdict=verdict,
         found=found,
         candidates=candidates,
+        continuing=tuple(_view_continuing(result.get("sweep", {}))),
         summary_metrics=tuple(_view_metrics(result.get("evaluation", {}))),
         n_topics=model["n_topics"],
         orders=_draw_orders(model),
@@ -296,6 +308,19 @@ def _view_text(sources: Sources, row: int, kinds: Mapping[str, str]) -> Passage 
     if text is None or sources.tokeniser is None:
         return None
     return mark_words(text, sources.tokeniser.locate(text), kinds)
+
+
+def _view_continuing(sweep: Mapping[str, Any]) -> Iterator[ContinuingView]:
+    for told in sweep.get("clusters", ()):
+        if told["kind"] == "continuing":
+            yield ContinuingView(
+                number=told["cluster"],
+                size=told["size"],
+                about=tuple(
+                    shorten(word, SUMMARY_LETTERS) for word in told["words"][:SUMMARY_WORDS]
+                ),
+                ids=tuple(shorten(document["id"], 80) for document in told["documents"]),
+            )
 
 
 def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
