@@ -105,8 +105,8 @@ class NullModelConfig:
     topic_model: Annotated[
         str,
         Rule(
-            "`lda` makes every word every topic's own, in the null model and in clusters: the"
-            " paper's comparison",
+            "`lda` makes every word every topic's own and lets documents have any topics, in the"
+            " null model and in clusters: the paper's comparison",
             choices=("ptm", "lda"),
         ),
     ] = "ptm"
