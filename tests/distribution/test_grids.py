@@ -9,6 +9,7 @@ import pytest
 from atd_dask.distribution.grids import run_grid
 from atd_dask.storage.checkpoints import Checkpoints
 from tests.clusters import local_client
+from tests.pipelines.test_run import wait_for
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,15 @@ class Number:
 
 @dataclass(frozen=True)
 class Squares:
-    """Notes every point that it computes in a folder; fails at one of them."""
+    """Notes every point that it computes in a folder; fails at one of them, once the first three
+    are kept."""
 
     folder: str
     fails_at: int | None = None
 
     def compute(self, point, needed):
         if point.value == self.fails_at:
+            wait_for(Path(self.folder, "kept", "number-2.checkpoint").exists)
             raise ArithmeticError("not this one")
         with Path(self.folder, point.name).open("a") as file:
             file.write("x")
