@@ -32,7 +32,7 @@ def test_the_work_of_children_that_have_ended_counts():
 
 def invoke(folder, monkeypatch):
     monkeypatch.setitem(corpora.TOPICS, "reuters", TopicsConfig(max=3, min=2))
-    monkeypatch.setitem(corpora.REPLICATES, "reuters", 5)
+    monkeypatch.setitem(corpora.REPLICATES, "reuters", 100)
     monkeypatch.setitem(corpora.ANOMALOUS, "reuters", ("x",))
     write_corpus(folder)
     return CliRunner().invoke(atd, ["bench", "job", "--corpora", str(folder)])
