@@ -21,7 +21,7 @@ from atd_dask.evaluation.results import (
     write_json,
 )
 from atd_dask.interface.config import RunConfig, as_dict
-from atd_dask.interface.rules import make_rules
+from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -68,11 +68,7 @@ def detect(
     checkpoints = Checkpoints(join(config.output, "checkpoints", "detect"), key)
     if fresh:
         checkpoints.clear()
-    rules = make_rules(
-        config.detection,
-        lda=config.null_model.topic_model == "lda",
-        authors=config.compatibility == "authors",
-    )
+    rules = rules_of(config)
     with watch_detection(progress, rules.replicates, rules.searches) as tell:
         found = detect_clusters(
             model.table,

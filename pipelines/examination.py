@@ -23,7 +23,7 @@ from atd_dask.distribution.rules import FoundCluster
 from atd_dask.distribution.running import Runner
 from atd_dask.evaluation.results import write_csv, write_json
 from atd_dask.interface.config import RunConfig, as_dict
-from atd_dask.interface.rules import make_rules
+from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -90,11 +90,7 @@ class Examination:
         self._generation = state.model.generation
         self._trained = model_config(config, self._generation)
         self._base = read_model(model_path(self._trained))
-        self._rules = make_rules(
-            config.detection,
-            lda=config.null_model.topic_model == "lda",
-            authors=config.compatibility == "authors",
-        )
+        self._rules = rules_of(config)
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
         )

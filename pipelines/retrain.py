@@ -15,7 +15,7 @@ from atd_dask.pipelines.train import model_path, train
 from atd_dask.distribution.fields import fit_corpus
 from atd_dask.distribution.running import Runner
 from atd_dask.interface.config import RunConfig
-from atd_dask.interface.rules import make_rules
+from atd_dask.interface.rules import rules_of
 from atd_dask.interface.sweep_config import SweepConfig
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import CorpusStore
@@ -109,12 +109,7 @@ def _measure(mine: RunConfig, client: Client) -> tuple[float, float]:
     that the model was not trained on."""
     store = CorpusStore.open(corpus_path(mine, "validation"))
     n_unseen = int(store.unseen().sum())
-    rules = make_rules(
-        mine.detection,
-        lda=mine.null_model.topic_model == "lda",
-        authors=mine.compatibility == "authors",
-    )
-    fitter = rules.fitter(read_model(model_path(mine)).table)
+    fitter = rules_of(mine).fitter(read_model(model_path(mine)).table)
     _, fit = fit_corpus(Runner(client), store, fitter)
     n_known = max(int(fit.lengths.sum()), 1)
     return n_unseen / (n_known + n_unseen), float(fit.log_likelihoods.sum()) / n_known

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from atd_dask.distribution.rules import DetectionRules
-from atd_dask.interface.config import DetectionConfig, as_dict
+from atd_dask.interface.config import DetectionConfig, RunConfig, as_dict
 from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule, StopRule
 
 
+def rules_of(config: RunConfig) -> DetectionRules:
+    """All that a configuration says of detection."""
+    return make_rules(
+        config.detection,
+        lda=config.null_model.topic_model == "lda",
+        authors=config.compatibility == "authors",
+    )
+
+
 def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
-    """The rules of a configuration; the others are `lda` and `authors`."""
+    """The rules of its section on detection; the others are `lda` and `authors`."""
     membership = config.membership
     stop: StopRule = BicRule(membership.patience)
     if config.stop == "membership":
