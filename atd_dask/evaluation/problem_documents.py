@@ -1,0 +1,110 @@
+"""The documents of a detection problem: its parts as corpora, with what is mixed in.
+
+The vocabulary is that of the whole pool. A word that does not occur in the training documents of a
+problem gets the shared probability 0 there, and detection passes over it as it does over words that
+ingest has not seen in training; so nothing has to be dropped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from atd_dask.evaluation.generated import Planted, count_tokens, generate_documents
+from atd_dask.evaluation.metrics import Labels
+from atd_dask.evaluation.problems import Pool, Problem
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.model import Block, Ints
+from atd_dask.kernels.streams import open_stream
+
+# No class of a corpus has such a name.
+COPIES = "+copies"
+BURSTY = "+bursty"
+
+CHANGED = 0.05  # of a near-copy's tokens
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What a detection gets: the normal parts, and the batches with their labels."""
+
+    train: MemoryCorpus
+    validation: MemoryCorpus
+    batches: tuple[MemoryCorpus, ...]
+    labels: tuple[Labels, ...]  # of each batch
+
+    def corpora(self, batch: int = 0) -> dict[str, MemoryCorpus]:
+        """The three parts, with one of the batches as the test."""
+        return {"train": self.train, "validation": self.validation, "test": self.batches[batch]}
+
+
+def make_documents(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
+    """All documents of a problem; a batch is in an order that tells nothing."""
+    pool = pools[problem.corpus] if problem.shape is None else generate_pool(problem)
+    train = pool.documents.take(problem.train)
+    batches, labels = [], []
+    for rows in problem.batches:
+        batches.append(pool.documents.take(rows))
+        labels.append([pool.labels[row] for row in rows.tolist()])
+    if problem.extras:
+        extras, junk = _make_extras(problem, pool, train)
+        whole = Block.concatenate([batches[0], *extras])
+        every = [*labels[0], *junk]
+        order = open_stream(problem.seed, f"problems/{problem.name}/order").permutation(len(whole))
+        batches[0] = whole.take(order)
+        labels[0] = [every[row] for row in order.tolist()]
+    return Documents(
+        MemoryCorpus(train, pool.n_words),
+        MemoryCorpus(pool.documents.take(problem.validation), pool.n_words),
+        tuple(MemoryCorpus(block, pool.n_words) for block in batches),
+        tuple(labels),
+    )
+
+
+def generate_pool(problem: Problem) -> Pool:
+    """The documents that are generated for a problem; those of its groups come last."""
+    shape = problem.shape
+    assert shape is not None
+    parts = (problem.train, problem.validation, problem.originals, *problem.batches)
+    n_normal = sum(map(len, parts)) - problem.n_planted
+    planted = [Planted(g.label, g.size, g.share or 0.0) for g in problem.groups]
+    purpose = f"problems/{problem.name}"
+    documents, labels = generate_documents(problem.seed, purpose, shape, n_normal, planted)
+    return Pool(documents, labels, shape.n_words)
+
+
+def _make_extras(
+    problem: Problem, pool: Pool, train: Block
+) -> tuple[list[Block], list[tuple[str, ...]]]:
+    """What is mixed into the batch, with labels of its own."""
+    stream = open_stream(problem.seed, f"problems/{problem.name}/extras")
+    originals = [pool.documents.take(np.array([row])) for row in problem.originals.tolist()]
+    extras: list[Block] = []
+    labels: list[tuple[str, ...]] = [(COPIES,)] * problem.copies
+    labels += [(BURSTY,)] * len(problem.bursts)
+    known = np.repeat(train.terms, train.counts).astype(np.int64)
+    if problem.copies:
+        original = originals.pop(0)
+        extras += [_change(stream, original, known, pool.n_words) for _ in range(problem.copies)]
+    for original, times in zip(originals, problem.bursts, strict=True):
+        extras.append(_burst(stream, original, times, known))
+    return extras, labels
+
+
+def _change(stream: np.random.Generator, original: Block, known: Ints, n_words: int) -> Block:
+    """A document with some of its tokens replaced by tokens of training."""
+    tokens = np.repeat(original.terms, original.counts).astype(np.int64)
+    others = known[stream.integers(len(known), size=len(tokens))]
+    tokens = np.where(stream.random(len(tokens)) < CHANGED, others, tokens)
+    return count_tokens(np.zeros(len(tokens), np.int64), tokens, 1, n_words)
+
+
+def _burst(stream: np.random.Generator, original: Block, times: int, known: Ints) -> Block:
+    """A document in which one of its words that training knows stands so many times more."""
+    words = np.flatnonzero(np.isin(original.terms, known))
+    counts = original.counts.copy()
+    if len(words):
+        counts[words[int(stream.integers(len(words)))]] += times
+    return Block(original.indptr, original.terms, counts)
