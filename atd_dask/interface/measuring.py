@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from atd_dask.interface.options import logging_options, set_option
+from atd_dask.interface.options import logging_options, scheduler_option, set_option
+from atd_dask.interface.stopping import stopping_on_request
+from atd_dask.interface.wording import clean
 
 if TYPE_CHECKING:
     from atd_dask.interface.progress import Progress
@@ -81,6 +83,57 @@ def bench_detect(
     for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
         _print_rows(rows)
         click.echo()
+
+
+@bench.command("problems")
+@click.option("--corpora", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--half",
+    type=click.Choice(["choose", "report", "both"]),
+    default="choose",
+    help="Problems for choosing rules, those for when the rules are fixed, or both.",
+)
+@click.option("--only", metavar="GLOB", multiple=True, help="Take problems of such names.")
+@click.option("--nulls/--no-nulls", default=True, help="Whether to look where nothing is planted.")
+@click.option(
+    "--seeds", default=1, type=click.IntRange(min=1), help="How many null models for each problem."
+)
+@click.option("--short", is_flag=True, help="A few small generated problems, for a trial.")
+@click.option(
+    "--rules",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    help="The rules of detection.",
+)
+@click.option("--output", metavar="DIR", default="runs/problems", help="Keep everything here.")
+@scheduler_option
+@logging_options
+def bench_problems(
+    corpora: str | None,
+    half: str,
+    output: str,
+    scheduler: str | None,
+    progress: Progress,
+    **wanted: Any,
+) -> None:
+    """Detect in problems drawn by a seed: classes planted in batches, and batches with nothing in
+    them. What is finished in the folder is not done again."""
+    from atd_dask.distribution.clients import connect
+    from atd_dask.distribution.observation import hush_when_stopped
+    from atd_dask.interface.progress import redirect_logs
+    from atd_dask.storage.locks import lock_folder
+
+    pipeline = import_module("atd_dask.pipelines.bench_problems")
+    request = pipeline.make_request(half, **wanted)
+    with (
+        stopping_on_request(),
+        lock_folder(output, progress.warn),
+        redirect_logs(progress),
+        connect(scheduler=scheduler) as client,
+        hush_when_stopped(client),
+    ):
+        click.echo(pipeline.bench_problems(request, corpora, output, client, progress))
+    click.echo(clean(f"all candidates: {output}/problems.md"))
 
 
 @bench.command("job")

@@ -1,0 +1,170 @@
+"""What a detection made of a problem, and the figures over many: found, false, by chance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from atd_dask.evaluation.metrics import compare
+from atd_dask.evaluation.problem_documents import BURSTY, COPIES
+from atd_dask.evaluation.problems import Problem
+
+CONFIDENCE = 0.95
+
+Candidate = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+def describe_problem(problem: Problem) -> Row:
+    """What is told of a problem beside what was found."""
+    return {
+        "name": problem.name,
+        "half": problem.half,
+        "corpus": problem.corpus,
+        "digest": problem.digest,
+        "train": len(problem.train),
+        "validation": len(problem.validation),
+        "batch": len(problem.batches[0]) + problem.copies + len(problem.bursts),
+        "groups": [asdict(group) for group in problem.groups],
+        "copies": problem.copies,
+        "bursty": len(problem.bursts),
+    }
+
+
+def judge_run(problem: Problem, seed: int, candidates: Sequence[Candidate]) -> Row:
+    """The candidates of one detection against what was planted.
+
+    A class is found by the first significant cluster most of whose documents are of it; recall is
+    over all its documents in the batch. A significant cluster of no such class is false.
+    """
+    sizes = {group.label: group.size for group in problem.groups}
+    judged = [judge_candidate(candidate, tuple(sizes)) for candidate in candidates]
+    found: dict[str, Row] = {}
+    false = {"all": 0, "copies": 0, "bursty": 0}
+    for candidate, one in zip(candidates, judged, strict=True):
+        label = one["majority"]
+        if not one["significant"]:
+            continue
+        if label in sizes and one["of_it"] * 2 > one["size"]:
+            hits = [label in labels.split() for labels in candidate["labels"]]
+            agreement = compare(hits, sizes[label])
+            one["f1"], one["auc"] = agreement.f1, agreement.auc
+            found.setdefault(label, {"f1": agreement.f1, "auc": agreement.auc})
+        else:
+            false["all"] += 1
+            for name, junk in (("copies", COPIES), ("bursty", BURSTY)):
+                false[name] += label == junk and one["of_it"] * 2 > one["size"]
+    return {"seed": seed, "candidates": judged, "found": found, "false": false}
+
+
+def judge_candidate(candidate: Candidate, anomalous: Sequence[str]) -> Row:
+    """A candidate with its majority: the class or the kind of junk that more than half of its
+    documents are of, or else its most frequent label."""
+    size = len(candidate["labels"])
+    counts = Counter(label for labels in candidate["labels"] for label in set(labels.split()))
+    own = [label for label in (*anomalous, COPIES, BURSTY) if 2 * counts[label] > size]
+    # Of equals the first in the alphabet: what came first in a batch is no reason.
+    majority = min(own or counts, key=lambda label: (-counts[label], label), default="")
+    return {
+        "size": size,
+        "majority": majority,
+        "of_it": counts[majority],
+        "significant": candidate["significant"],
+        "p_value": candidate["p_value"],
+        "search_p_value": candidate["search_p_value"],
+        "gain": candidate["gain"],
+    }
+
+
+def judge_null(split: Problem, number: int, candidates: Sequence[Candidate]) -> Row:
+    """A batch with nothing planted: whatever is significant in it is a false alarm."""
+    judged = [judge_candidate(candidate, ()) for candidate in candidates]
+    return {
+        "name": split.name,
+        "half": split.half,
+        "corpus": split.corpus,
+        "digest": split.digest,
+        "batch": number,
+        "size": len(split.batches[number]),
+        "train": len(split.train),
+        "alarms": sum(candidate["significant"] for candidate in judged),
+        "p_value": batch_p_value(judged),
+        "candidates": judged,
+    }
+
+
+def batch_p_value(candidates: Sequence[Candidate]) -> float:
+    """How often chance does as well as the search of a whole batch. The reference is the first
+    candidate of each held-out search, so the first candidate is what compares with it; where no
+    search was made in held-out documents, its own test stands in."""
+    if not candidates:
+        return 1.0
+    first = candidates[0]
+    by_search = first["search_p_value"]
+    return float(first["p_value"] if by_search is None else by_search)
+
+
+def sum_up(problems: Sequence[Row], size: int | None = None) -> Row | None:
+    """The figures of some problems over all their runs, of groups of one size or of all; None
+    where there are none."""
+    groups = [
+        run["found"].get(group["label"])
+        for problem in problems
+        for run in problem["runs"]
+        for group in problem["groups"]
+        if size is None or group["size"] == size
+    ]
+    if not groups:
+        return None
+    found = [group for group in groups if group is not None]
+    runs = [run for problem in problems for run in problem["runs"]]
+    row: Row = {
+        "groups": len(groups),
+        "found": len(found),
+        "f1": mean(one["f1"] for one in found),
+        "auc": mean(one["auc"] for one in found),
+    }
+    if size is None:
+        row |= {"runs": len(runs)}
+        row |= {kind: sum(run["false"][kind] for run in runs) for kind in runs[0]["false"]}
+    return row
+
+
+def sum_up_nulls(nulls: Sequence[Row]) -> Row:
+    """False alarms of some null batches, and how often p-values are small."""
+    n = len(nulls)
+    alarms = sum(batch["alarms"] > 0 for batch in nulls)
+    small = {level: sum(b["p_value"] <= level + 1e-9 for b in nulls) for level in (0.05, 0.2)}
+    return {
+        "batches": n,
+        "splits": len({batch["name"] for batch in nulls}),
+        "alarms": (alarms, *interval(alarms, n)),
+        "below_0.05": (small[0.05], *interval(small[0.05], n)),
+        "below_0.2": (small[0.2], *interval(small[0.2], n)),
+    }
+
+
+def count_seeds(problems: Sequence[Row]) -> Counter[int]:
+    """Of the planted groups, how many are found in so many seeds."""
+    return Counter(
+        sum(group["label"] in run["found"] for run in problem["runs"])
+        for problem in problems
+        for group in problem["groups"]
+    )
+
+
+def mean(values: Iterable[float]) -> float | None:
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def interval(hits: int, n: int) -> tuple[float, float]:
+    """The exact interval of Clopper and Pearson for a share."""
+    from scipy.stats import beta
+
+    tail = (1 - CONFIDENCE) / 2
+    low = float(beta.ppf(tail, hits, n - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
+    return low, high

@@ -1,0 +1,212 @@
+"""The tables of the benchmark of problems, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from atd_dask.evaluation.problem_figures import (
+    Row,
+    count_seeds,
+    mean,
+    sum_up,
+    sum_up_nulls,
+)
+from atd_dask.evaluation.problems import HALVES
+
+Seconds = Mapping[str, Mapping[str, float]]  # for each run, of its parts
+
+NULL_REMARK = (
+    "Intervals are those of Clopper and Pearson at 95 %, over batches. Batches of one split are"
+    " disjoint but share the null model and the held-out searches, so the true intervals are"
+    " somewhat wider."
+)
+
+
+def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds) -> str:
+    """What was found, by corpus and by size, for each half; and the nulls."""
+    parts = []
+    if problems:
+        parts += ["## Planted groups", write_found(problems, seconds), write_sizes(problems)]
+    if problems and len(problems[0]["runs"]) > 1:
+        parts += ["## Stability", write_stability(problems)]
+    if nulls:
+        parts += ["## Batches with nothing planted", write_nulls(nulls), NULL_REMARK]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_found(problems: Sequence[Row], seconds: Seconds) -> str:
+    """A row for each corpus and for each size of a group."""
+    header = (
+        *("half", "planted in", "runs", "groups", "found", "share", "F1", "AUC"),
+        *("false clusters", "a run", "copies", "bursty", "CPU s training", "CPU s detection"),
+    )
+    rows = []
+    for half in HALVES:
+        mine = [problem for problem in problems if problem["half"] == half]
+        for corpus in dict.fromkeys(problem["corpus"] for problem in mine):
+            some = [problem for problem in mine if problem["corpus"] == corpus]
+            rows.append([half, corpus, *_show_found(some, None, seconds)])
+        for size in _list_sizes(mine):
+            rows.append([half, f"groups of {size}", *_show_found(mine, size, seconds)])
+        if mine:
+            rows.append([half, "all", *_show_found(mine, None, seconds)])
+    return format_table(header, rows)
+
+
+def _show_found(problems: Sequence[Row], size: int | None, seconds: Seconds) -> list[str]:
+    row = sum_up(problems, size)
+    assert row is not None
+    shown = [
+        "" if size else str(row["runs"]),
+        str(row["groups"]),
+        str(row["found"]),
+        f"{row['found'] / row['groups']:.0%}",
+        _show(row["f1"]),
+        _show(row["auc"]),
+    ]
+    if size:
+        return shown + [""] * 6
+    runs = [f"{p['name']} {run['seed']}" for p in problems for run in p["runs"]]
+    shown += [str(row["all"]), _show(row["all"] / row["runs"])]
+    shown += [str(row[kind]) for kind in ("copies", "bursty")]
+    for part in ("training", "detection"):
+        shown.append(_show(mean(seconds[run][part] for run in runs if run in seconds), 1))
+    return shown
+
+
+def write_sizes(problems: Sequence[Row]) -> str:
+    """For each corpus, or share of a new topic, how many groups of each size are found."""
+    sizes = _list_sizes(problems)
+    rows = []
+    for half in HALVES:
+        mine = [problem for problem in problems if problem["half"] == half]
+        for corpus in dict.fromkeys(problem["corpus"] for problem in mine):
+            some = [problem for problem in mine if problem["corpus"] == corpus]
+            rows.append([half, corpus, *_show_sizes(some, sizes)])
+            shares = {group["share"] for p in some for group in p["groups"]} - {None}
+            for share in sorted(shares):
+                only = [_keep_share(problem, share) for problem in some]
+                rows.append([half, f"{corpus}, {share:.0%}", *_show_sizes(only, sizes)])
+        if mine:
+            rows.append([half, "all", *_show_sizes(mine, sizes)])
+    header = ("half", "found of planted", *(f"groups of {size}" for size in sizes))
+    return format_table(header, rows)
+
+
+def _keep_share(problem: Row, share: float) -> Row:
+    return problem | {"groups": [g for g in problem["groups"] if g["share"] == share]}
+
+
+def _show_sizes(problems: Sequence[Row], sizes: Sequence[int]) -> list[str]:
+    rows = [sum_up(problems, size) for size in sizes]
+    return ["" if row is None else f"{row['found']} of {row['groups']}" for row in rows]
+
+
+def _list_sizes(problems: Iterable[Row]) -> list[int]:
+    return sorted({group["size"] for problem in problems for group in problem["groups"]})
+
+
+def write_stability(problems: Sequence[Row]) -> str:
+    """In how many seeds a planted group is found; the same in all of them but one is stable."""
+    n_seeds = len(problems[0]["runs"])
+    header = (
+        "half",
+        *(f"found in {n} of {n_seeds}" for n in range(n_seeds, -1, -1)),
+        "the same in all seeds but one",
+    )
+    rows = []
+    for half in HALVES:
+        counts = count_seeds([problem for problem in problems if problem["half"] == half])
+        total = sum(counts.values())
+        if total:
+            stable = sum(n for seeds, n in counts.items() if min(seeds, n_seeds - seeds) <= 1)
+            numbers = [str(counts[n]) for n in range(n_seeds, -1, -1)]
+            rows.append([half, *numbers, f"{stable} of {total}"])
+    return format_table(header, rows)
+
+
+def write_nulls(nulls: Sequence[Row]) -> str:
+    """A row for each corpus and batch size, and for all together."""
+    header = (
+        *("half", "batches of", "splits", "batches"),
+        *("with an alarm (interval)", "p-value at most 0.05", "p-value at most 0.2"),
+    )
+    rows = []
+    for half in HALVES:
+        mine = [batch for batch in nulls if batch["half"] == half]
+        for corpus, size in dict.fromkeys((b["corpus"], b["size"]) for b in mine):
+            some = [b for b in mine if (b["corpus"], b["size"]) == (corpus, size)]
+            rows.append([half, f"{corpus}, {size:,}", *_show_nulls(some)])
+        if mine:
+            rows.append([half, "all", *_show_nulls(mine)])
+    both = dict.fromkeys(batch["corpus"] for batch in nulls)
+    if len({batch["half"] for batch in nulls}) > 1:
+        for corpus in both:
+            some = [batch for batch in nulls if batch["corpus"] == corpus]
+            rows.append(["both", corpus, *_show_nulls(some)])
+        rows.append(["both", "all", *_show_nulls(nulls)])
+    return format_table(header, rows)
+
+
+def _show_nulls(nulls: Sequence[Row]) -> list[str]:
+    row = sum_up_nulls(nulls)
+    shares = []
+    for name in ("alarms", "below_0.05", "below_0.2"):
+        hits, low, high = row[name]
+        shares.append(f"{hits}: {hits / row['batches']:.3f} ({low:.3f} to {high:.3f})")
+    return [str(row["splits"]), str(row["batches"]), *shares]
+
+
+def write_candidates(problems: Sequence[Row], nulls: Sequence[Row]) -> str:
+    """A row for every candidate of every run."""
+    header = (
+        *("problem", "seed", "batch", "planted", "candidate", "documents", "majority"),
+        *("gain", "p-value", "by search", "significant", "F1"),
+    )
+    rows = []
+    for problem in problems:
+        planted = ", ".join(_show_group(group) for group in problem["groups"])
+        planted += "".join(
+            f", {problem[kind]} {kind}" for kind in ("copies", "bursty") if problem[kind]
+        )
+        for run in problem["runs"]:
+            start = [problem["name"], str(run["seed"]), str(problem["batch"]), planted]
+            rows += _show_candidates(start, run["candidates"])
+    for batch in nulls:
+        start = [batch["name"], "1", f"{batch['batch'] + 1}: {batch['size']}", "nothing"]
+        rows += _show_candidates(start, batch["candidates"])
+    return f"## Every candidate\n\n{format_table(header, rows)}\n"
+
+
+def _show_group(group: Row) -> str:
+    share = "" if group["share"] is None else f" ({group['share']:.0%})"
+    return f"{group['size']} {group['label']}{share}"
+
+
+def _show_candidates(start: list[str], candidates: Sequence[Row]) -> list[list[str]]:
+    if not candidates:
+        return [[*start, "none", *[""] * 7]]
+    return [
+        [
+            *start,
+            str(number),
+            str(one["size"]),
+            f"{one['of_it']} {one['majority']}",
+            f"{one['gain']:.1f}",
+            _show(one["p_value"], 3),
+            _show(one["search_p_value"], 3),
+            "yes" if one["significant"] else "no",
+            _show(one.get("f1")),
+        ]
+        for number, one in enumerate(candidates, 1)
+    ]
+
+
+def _show(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def format_table(header: Sequence[Any], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
