@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from atd_dask.evaluation.problem_figures import (
+    batch_p_value,
+    count_seeds,
+    describe_problem,
+    interval,
+    judge_candidate,
+    judge_null,
+    judge_run,
+    sum_up,
+    sum_up_nulls,
+)
+from atd_dask.evaluation.problem_tables import write_candidates, write_tables
+from atd_dask.evaluation.problems import Group, Problem
+
+
+def make_problem(*groups, name="reuters-choose-01", **others):
+    rows = np.arange(100)
+    return Problem(
+        name, "choose", "reuters", 1, groups, rows, rows, (rows[:40], rows[40:80]), rows, **others
+    )
+
+
+def make_candidate(*labels, significant=True, by_search=0.05, gain=10.0):
+    return {
+        "labels": list(labels),
+        "significant": significant,
+        "p_value": 0.005,
+        "search_p_value": by_search,
+        "gain": gain,
+    }
+
+
+PLANTED = make_problem(Group("wheat", 10), Group("coffee", 20))
+
+
+def test_a_class_is_found_by_the_first_significant_cluster_that_is_mostly_of_it():
+    run = judge_run(
+        PLANTED,
+        3,
+        [
+            make_candidate(*["grain wheat"] * 5, "grain", "earn"),
+            make_candidate(*["wheat"] * 3, significant=True),
+            make_candidate(*["coffee"] * 12, significant=False),
+        ],
+    )
+    assert run["seed"] == 3
+    assert list(run["found"]) == ["wheat"]
+    recall, precision = 5 / 10, 5 / 7
+    f1 = 2 * recall * precision / (recall + precision)
+    assert run["found"]["wheat"]["f1"] == pytest.approx(f1)
+    assert run["false"] == {"all": 0, "copies": 0, "bursty": 0}
+    assert [one["majority"] for one in run["candidates"]] == ["wheat", "wheat", "coffee"]
+    assert "f1" not in run["candidates"][2]
+
+
+def test_a_half_is_no_majority():
+    run = judge_run(PLANTED, 1, [make_candidate("wheat", "wheat", "earn", "trade")])
+    assert run["found"] == {}
+    assert run["false"]["all"] == 1
+
+
+def test_junk_is_false_and_counted_apart():
+    run = judge_run(
+        PLANTED,
+        1,
+        [
+            make_candidate(*["+copies"] * 5, "earn"),
+            make_candidate("+bursty", "+bursty", "earn"),
+            make_candidate("+bursty", "earn", "earn"),
+            make_candidate(*["+copies"] * 5, significant=False),
+        ],
+    )
+    assert run["false"] == {"all": 3, "copies": 1, "bursty": 1}
+    assert run["candidates"][0]["majority"] == "+copies"
+
+
+def test_of_equal_labels_the_first_in_the_alphabet_is_named():
+    assert judge_candidate(make_candidate("b", "a", "b", "a"), ())["majority"] == "a"
+    none = judge_candidate(make_candidate("", ""), ())
+    assert (none["majority"], none["of_it"]) == ("", 0)
+
+
+def test_the_p_value_of_a_batch_is_that_of_its_first_candidate():
+    assert batch_p_value([]) == 1.0
+    first, second = make_candidate("a", by_search=0.3), make_candidate("a", by_search=0.1)
+    assert batch_p_value([first, second]) == 0.3
+    assert batch_p_value([make_candidate("a", by_search=None)]) == 0.005
+
+
+def test_the_interval_of_a_share():
+    assert interval(0, 100) == pytest.approx((0, 0.0362), abs=1e-4)
+    assert interval(5, 100) == pytest.approx((0.0164, 0.1128), abs=1e-4)
+    assert interval(10, 10) == pytest.approx((0.6915, 1), abs=1e-4)
+
+
+def test_figures_over_runs():
+    hit = make_candidate(*["wheat"] * 10)
+    runs = [
+        judge_run(PLANTED, 1, [hit, make_candidate("earn")]),
+        judge_run(PLANTED, 2, [make_candidate("earn", significant=False)]),
+    ]
+    rows = [describe_problem(PLANTED) | {"runs": runs}]
+    row = sum_up(rows)
+    assert (row["groups"], row["found"], row["runs"], row["all"]) == (4, 1, 2, 1)
+    assert row["f1"] == 1.0
+    assert sum_up(rows, 20) == {"groups": 2, "found": 0, "f1": None, "auc": None}
+    assert sum_up(rows, 40) is None
+    assert count_seeds(rows) == {1: 1, 0: 1}
+
+
+def test_figures_of_nulls():
+    split = make_problem(name="reuters-null-choose-01")
+    nulls = [
+        judge_null(split, 0, [make_candidate("a", by_search=0.05)]),
+        judge_null(split, 1, [make_candidate("a", significant=False, by_search=0.2)]),
+    ]
+    row = sum_up_nulls(nulls)
+    assert (row["batches"], row["splits"]) == (2, 1)
+    assert [row[name][0] for name in ("alarms", "below_0.05", "below_0.2")] == [1, 1, 2]
+
+
+def test_the_tables():
+    runs = [judge_run(PLANTED, seed, [make_candidate(*["wheat"] * 10)]) for seed in (1, 2)]
+    rows = [describe_problem(PLANTED) | {"runs": runs}]
+    seconds = {
+        "reuters-choose-01 1": {"training": 10.0, "detection": 2.0},
+        "reuters-choose-01 2": {"training": 20.0, "detection": 3.0},
+    }
+    nulls = [judge_null(make_problem(name="reuters-null-choose-01"), 0, [])]
+    text = write_tables(rows, nulls, seconds)
+    figures = "| 2 | 4 | 2 | 50% | 1.00 | 0.90 | 0 | 0.00 | 0 | 0 | 15.0 | 2.5 |"
+    assert f"| choose | reuters {figures}" in text
+    assert "| choose | groups of 20 |  | 2 | 0 | 0% |" in text
+    assert "| choose | reuters | 2 of 2 | 0 of 2 |" in text
+    assert "| choose | 1 | 0 | 1 | 2 of 2 |" in text
+    assert "| choose | reuters, 40 | 1 | 1 | 0: 0.000 (0.000 to 0.975) |" in text
+    listed = write_candidates(rows, nulls)
+    planted = "10 wheat, 20 coffee"
+    assert (
+        f"| reuters-choose-01 | 1 | 40 | {planted} | 1 | 10 | 10 wheat | 10.0 | 0.005 | 0.050 |"
+        " yes | 1.00 |"
+    ) in listed
+    assert "| reuters-null-choose-01 | 1 | 1: 40 | nothing | none |" in listed
+    for table in (text, listed):
+        for block in table.split("\n\n"):
+            lines = [line for line in block.splitlines() if line.startswith("|")]
+            assert len({line.count("|") for line in lines}) <= 1
