@@ -443,7 +443,7 @@ def measure_start(progress: Progress) -> list[Row]:
 def start_process(cache: str) -> None:
     """Trains a small model in a new process, with compiled kernels kept in the folder `cache`."""
     program = f"from {__name__} import train_generated; train_generated()"
-    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    environment = {**os.environ, "ATD_DASK_CACHE": cache}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 

@@ -127,12 +127,12 @@ def train_topic(context, indptr, terms, counts):
             x[terms[e]] += counts[e]
             on[terms[e]] = True
             tokens += counts[e]
-    n_occurring = 0
+    n_occurring = np.int64(0)
     for word in range(n_words):
         n_occurring += on[word]
     words = np.zeros(n_occurring, np.int32)
     places = np.zeros(n_words, np.int64)
-    n_occurring = 0
+    n_occurring = np.int64(0)
     for word in range(n_words):
         if on[word]:
             words[n_occurring] = word
@@ -144,7 +144,7 @@ def train_topic(context, indptr, terms, counts):
     if context.lda:
         for word in range(n_words):
             on[word] = table.shared[word] > 0.0
-    n_on = 0
+    n_on = np.int64(0)
     for word in range(n_words):
         n_on += on[word]
     extra = np.zeros(n_words)
@@ -169,11 +169,11 @@ def train_topic(context, indptr, terms, counts):
                 table.shared,
                 context.by_shared,
                 context.rank,
-                tokens,
+                np.int64(tokens),
                 n_on,
                 n_words,
                 1.0,
-                SWEEPS,
+                np.int64(SWEEPS),
             )
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))

@@ -207,7 +207,7 @@ def _add_topic(table, slope, work, m, n, length, now):
             return m, now
         work.spent[chosen] = 1
         cost = topic_cost(structure, slope[chosen], length)
-        fill_row(work, chosen, n)
+        fill_row(work, np.int64(chosen), n)
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
         rise = length * (work.all_g[chosen] - 1.0)
@@ -313,7 +313,7 @@ def _fit_block(
     lengths = np.zeros(n_docs, np.int64)
     likelihoods = np.zeros(n_docs)
     costs = np.zeros(n_docs)
-    size = 0
+    size = np.int64(0)
     for d in range(n_docs):
         first = indptr[d]
         last = indptr[d + 1]

@@ -78,7 +78,7 @@ def _approach(table, work, m, n, length):
             work.active[m] = best
             work.theta[m] = 0.0
             work.g[m] = work.all_g[best]
-            fill_row(work, best, n)
+            fill_row(work, np.int64(best), n)
             m += 1
         if not exchange(
             work.counts,

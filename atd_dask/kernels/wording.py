@@ -100,7 +100,7 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
     all_mass = 0.0
     all_shared = 0.0
     depth = 0
-    n_mine = 0
+    n_mine = np.int64(0)
     for word in range(n_words):
         if on[word]:
             n_mine += 1
@@ -148,7 +148,7 @@ def _switch_words(
     n_on = len(on_words)
     new_indptr = np.zeros(n_topics + 1, np.int64)
     new_words = np.zeros(n_on + n_words, np.int32)
-    size = 0
+    size = np.int64(0)
     on = np.zeros(n_words, np.bool_)
     x = np.zeros(n_words)
     for j in range(n_topics):
@@ -168,7 +168,7 @@ def _switch_words(
             n_on,
             n_topics * n_words,
             weight,
-            MAX_SWEEPS,
+            np.int64(MAX_SWEEPS),
         )
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)

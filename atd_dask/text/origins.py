@@ -7,7 +7,6 @@ whole and found complete. Its SHA-256 is written beside it and compared at every
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
 
+from atd_dask.cache import cache_folder
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
 
@@ -77,14 +77,6 @@ ORIGINS = {
 
 class _UnusableError(Exception):
     """What was fetched, or could not be, is no use; the text says why."""
-
-
-def cache_folder() -> Path:
-    """`ATD_DASK_CACHE`, or `atd-dask` in the user's cache folder."""
-    if given := os.environ.get("ATD_DASK_CACHE"):
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "atd-dask"
 
 
 def fetch(name: str, tell: Callable[[str], None] = lambda message: None) -> str:

@@ -91,7 +91,7 @@ def install(folder: Path) -> Path:
         ("8787", str(pages)),
         ("127.0.0.1:879\n", f"127.0.0.1:{tens}\n"),
         # The kernels that the other tests compiled are good enough.
-        ("NUMBA_CACHE_DIR=/var/cache/atd-dask/numba\n", ""),
+        ("ATD_DASK_CACHE=/var/cache/atd-dask\n", ""),
     ):
         assert old in text
         text = text.replace(old, new)

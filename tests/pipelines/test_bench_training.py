@@ -194,7 +194,7 @@ def test_a_new_process_trains_and_keeps_its_kernels(tmp_path, monkeypatch):
     calls = []
 
     def run(command, env, check):
-        calls.append((command, env["NUMBA_CACHE_DIR"], check))
+        calls.append((command, env["ATD_DASK_CACHE"], check))
         exec(command[2], {})  # what the new process does
 
     monkeypatch.setattr(bench_training.subprocess, "run", run)

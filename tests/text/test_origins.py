@@ -12,10 +12,11 @@ from threading import Thread
 
 import pytest
 
+from atd_dask.cache import cache_folder
 from atd_dask.errors import InputError
 from atd_dask.text import origins
 from atd_dask.text.datasets import locate
-from atd_dask.text.origins import ORIGINS, Origin, cache_folder
+from atd_dask.text.origins import ORIGINS, Origin
 from tests.text import samples
 from tests.text.reading import read_items
 
