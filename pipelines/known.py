@@ -21,7 +21,8 @@ from atd_dask.distribution.rules import DetectionRules
 from atd_dask.distribution.running import Runner
 from atd_dask.interface.config import RunConfig
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.clusters import MAX_ROUNDS, SettleRule
+from atd_dask.kernels.clusters import SettleRule
+from atd_dask.kernels.proposals import MOST_ROUNDS
 from atd_dask.kernels.growth import Batch
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.wording import add_topic
@@ -71,8 +72,7 @@ def recognise(
         fitter = rules.fitter(table)
         topic = fitter.train(block)
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
-        rule = rules.settling or SettleRule()
-        members[find_members(batch, topic, members < 0, rule)] = place
+        members[find_members(batch, topic, members < 0, rules.settling)] = place
         table = add_topic(table, topic.specific, topic.probabilities)
     return Recognised(table, members)
 
@@ -83,7 +83,7 @@ def find_members(
     """The documents that belong to a topic; the more there are, the less each must gain."""
     found = np.zeros(0, dtype=np.int64)
     n_docs = int(np.count_nonzero(available))
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         least = rule.least_gain(max(len(found), 1), n_docs)
         gains = batch.gains_above(topic, available, least)
         more = np.flatnonzero(gains > least)

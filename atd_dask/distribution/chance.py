@@ -1,10 +1,11 @@
-"""The search of a detection where there is nothing to find: in training documents held out."""
+"""The search of a detection where there is nothing to find: in normal documents held out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from atd_dask.distribution.fields import is_small, open_field
 from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, KeepNothing, Tell
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.training import ClusterPasses
+from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
-from atd_dask.kernels.reference import BlocksOf, draw_held_out, refit
+from atd_dask.kernels.reference import BlocksOf, JoinedCorpus, draw_held_out, refit
 from atd_dask.kernels.training import Convergence, CostTerms
 
 
@@ -29,34 +31,50 @@ class ChanceSearch:
     n_batch: int
     seed: int
 
+    @property
+    def normal(self) -> Corpus:
+        """All documents that are known to be normal."""
+        return JoinedCorpus((self.corpora["train"], self.corpora["validation"]))
+
+
+def check_size(chance: ChanceSearch, n_docs: int) -> None:
+    """A batch can be compared only with batches that are as large."""
+    n_normal = chance.normal.n_docs
+    if 2 * n_docs > n_normal:
+        raise InputError(
+            "there must be at least twice as many normal documents as documents to be searched, got"
+            f" {n_normal:,} and {n_docs:,}: give more documents for training, fewer at a time to"
+            " search, or set detection.significance.searches to 0 and trust the bootstrap alone"
+        )
+
 
 def search_by_chance(chance: ChanceSearch, runner: Runner, keeper: Keeper, tell: Tell) -> Floats:
-    """The gains of all searches in held-out documents, made once for all clusters.
+    """The support that all searches in held-out documents find, made once for all clusters.
 
     Searches in small batches run side by side, a task each; those in large ones are spread.
     """
-    gains = keeper.load_chance()
-    waiting = range(len(gains), chance.rules.searches)
+    support = keeper.load_chance()
+    waiting = range(len(support), chance.rules.searches)
     found: Iterable[float]
-    if is_small(draw_held_out(chance.corpora["train"], chance.n_batch, chance.seed, 0)[0]):
+    if is_small(draw_held_out(chance.normal, chance.n_batch, chance.seed, 0)[0]):
         found = runner.map(search_held_out, chance, waiting)
     else:
         found = (search_held_out(chance, index, runner) for index in waiting)
-    for gain in found:
-        gains = np.append(gains, gain)
-        keeper.save_chance(gains)
-        tell("searches", {"done": len(gains), "largest_gain": float(gains.max())})
-    return gains
+    for one in found:
+        support = np.append(support, one)
+        keeper.save_chance(support)
+        tell("searches", {"done": len(support), "largest_support": float(support.max())})
+    return support
 
 
 def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = None) -> float:
-    """The gain of the best candidate in held-out training documents."""
+    """The support of the best candidate of a whole search in held-out documents."""
     runner = runner or Runner()
-    rules, train = chance.rules, chance.corpora["train"]
+    rules, normal = chance.rules, chance.normal
     held: Corpus
     rest: Corpus
-    held, rest = draw_held_out(train, chance.n_batch, chance.seed, index)
-    if is_small(train):
+    held, rest = draw_held_out(normal, chance.n_batch, chance.seed, index)
+    if is_small(normal):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
     terms = CostTerms(rules.authors, rules.lda)
     with ExitStack() as opened:
@@ -66,13 +84,14 @@ def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = No
         fitter = rules.fitter(refit(chance.table, passes, Convergence(again=False), terms))
     home = rest if rules.home == "train" else chance.corpora["validation"]
     everyone = np.ones(held.n_docs, dtype=np.bool_)
-    with open_field(runner, held, home, rules, fitter) as field:
+    with open_field(runner, held, home, rest, rules, fitter) as field:
         search = field.search(everyone, (chance.seed, "chance", index))
-        growth = search.propose(runner, KeepNothing(), 1)
-    return 0.0 if growth is None else growth.gain
+        candidates = islice(search.propose(runner, KeepNothing(), 1), rules.failures)
+        return max((candidate.support for candidate in candidates), default=0.0)
 
 
-def surpass_chance(cluster: FoundCluster, gains: Floats) -> FoundCluster:
-    """A cluster is significant only if it gains more than every search in held-out documents."""
-    significant = cluster.growth.gain > max(0.0, float(gains.max()))
-    return replace(cluster, chance=gains, significant=significant)
+def surpass_chance(cluster: FoundCluster, support: Floats) -> FoundCluster:
+    """A cluster is significant if it has more support than every search in held-out documents
+    finds."""
+    significant = cluster.support > max(0.0, float(support.max()))
+    return replace(cluster, chance=support, significant=significant)

@@ -6,13 +6,19 @@ growth does not depend on where it runs, and replicates are judged in their orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.distribution.chance import ChanceSearch, search_by_chance, surpass_chance
+from atd_dask.distribution.chance import (
+    ChanceSearch,
+    check_size,
+    search_by_chance,
+    surpass_chance,
+)
 from atd_dask.distribution.fields import open_field
 from atd_dask.distribution.replicates import judge
 from atd_dask.distribution.rules import (
@@ -43,47 +49,60 @@ def detect(
     tell: Tell = tell_nobody,
     chance: ChanceSearch | None = None,
 ) -> list[FoundCluster]:
-    """The clusters of a batch in the order in which they are found; the last one may be the one
-    that was not significant.
+    """The candidates of a batch in the order in which they are found.
 
-    `corpora` has those that the null model comes from: train, and validation, from which mothers
-    are drawn unless they are drawn from train. `chance` replaces the searches in batches that are
-    as large as this one, under the model as it is.
+    One that is significant is removed, and the search goes on in what is left. One that is not is
+    set aside; so many in a row as the rules say end the search. `corpora` has those that the null
+    model comes from: train, and validation, from which mothers are drawn unless they are drawn from
+    train. `chance` replaces the searches in batches that are as large as this one, under the model
+    as it is.
     """
     runner = Runner(client)
     keeper = keeper or KeepNothing()
     chance = chance or ChanceSearch(table, corpora, rules, test.n_docs, seed)
+    if rules.searches > 0:
+        check_size(chance, test.n_docs)
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
-    gains: Floats | None = None
+    support: Floats | None = None
     with ExitStack() as opened:
-        while rules.max_clusters is None or len(found) < rules.max_clusters:
-            index = len(found) + 1
-            if index == 1 or rules.remember:
+        while count_significant(found) != rules.max_clusters:
+            number = count_significant(found) + 1
+            if number == 1 or rules.remember:
                 opened.close()
                 fitter = rules.fitter(table)
+                home, train = corpora[rules.home], corpora.get("train", corpora[rules.home])
                 field = opened.enter_context(
-                    open_field(runner, test, corpora[rules.home], rules, fitter)
+                    open_field(runner, test, home, train, rules, fitter)
                 )
-            search = field.search(available, (seed, index))
-            growth = search.propose(runner, keeper, index, tell)
-            if growth is None:
-                break
-            documents = np.array(growth.documents)
-            outside = available.copy()
-            outside[documents] = False
-            topic = search.batch.train(documents)
-            score = search.batch.score(documents, topic)
-            replicates = field.replicates(documents, outside, search.key)
-            cluster = judge(growth, topic, score, replicates, rules, runner, keeper, index, tell)
-            if cluster.significant and rules.searches > 0:
-                if gains is None:
-                    gains = search_by_chance(chance, runner, keeper, tell)
-                cluster = surpass_chance(cluster, gains)
-            found.append(cluster)
-            if not cluster.significant:
+            search = field.search(available, (seed, number))
+            cluster = None
+            candidates = search.propose(runner, keeper, len(found) + 1, tell)
+            for growth in islice(candidates, rules.failures):
+                index = len(found) + 1
+                documents = np.array(growth.documents)
+                outside = available.copy()
+                outside[documents] = False
+                topic = search.batch.train(documents)
+                score = search.batch.score(documents, topic)
+                replicates = field.replicates(documents, outside, (seed, index))
+                cluster = judge(
+                    growth, topic, score, replicates, rules, runner, keeper, index, tell
+                )
+                if rules.searches > 0:
+                    if support is None:
+                        support = search_by_chance(chance, runner, keeper, tell)
+                    cluster = surpass_chance(cluster, support)
+                found.append(cluster)
+                if cluster.significant:
+                    break
+            if cluster is None or not cluster.significant:
                 break
             available = outside
             if rules.remember:
                 table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)
     return found
+
+
+def count_significant(found: Sequence[FoundCluster]) -> int:
+    return sum(cluster.significant for cluster in found)

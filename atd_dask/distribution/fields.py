@@ -29,9 +29,14 @@ from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.growth import Batch, Sample
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.philox import make_key
+from atd_dask.kernels.reference import SomeRows
+from atd_dask.kernels.support import NormalDocuments
 
 # Up to here a batch goes to every worker: 64 MB, and half as much again for a growth.
 SMALL_ENTRIES = 2**22
+
+# So much of the normal documents goes along with every search: 32 MB.
+NORMAL_ENTRIES = 2**21
 
 
 def is_small(batch: Corpus) -> bool:
@@ -52,23 +57,41 @@ class Field(Protocol):
 
 @contextmanager
 def open_field(
-    runner: Runner, test: Corpus, home: Corpus, rules: DetectionRules, fitter: Fitter
+    runner: Runner,
+    test: Corpus,
+    home: Corpus,
+    train: Corpus,
+    rules: DetectionRules,
+    fitter: Fitter,
 ) -> Iterator[Field]:
-    """Fits a batch, and the corpus `home` from which mothers are drawn."""
+    """Fits a batch, the corpus `home` from which mothers are drawn, and normal documents of
+    `train`."""
     block, fit = fit_corpus(runner, home, fitter)
     beside = Sample(block, fit)
     pool = rules.make_pool(fitter, block, fit)
+    normal = fit_normal(runner, train, rules, fitter)
     if is_small(test):
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
-        yield WholeField(fitter, batch, beside, pool, rules)
+        yield WholeField(fitter, batch, beside, pool, normal, rules)
         return
     tests = runner.keep(hold, (fitter, pool), [None])
     shards = ShardedBatch(runner, test, fitter)
     try:
-        yield ShardedField(fitter, shards, beside, pool, rules, tests)
+        yield ShardedField(fitter, shards, beside, pool, normal, rules, tests)
     finally:
         shards.close()
         runner.drop(tests)
+
+
+def fit_normal(
+    runner: Runner, train: Corpus, rules: DetectionRules, fitter: Fitter
+) -> NormalDocuments:
+    """Documents of `train` at even distances, as many as go along; none where nothing is held
+    against them."""
+    step = max(-(-train.n_entries // NORMAL_ENTRIES), 1)
+    rows = np.arange(0, train.n_docs if rules.settle or rules.searches else 0, step)
+    block, fit = fit_corpus(runner, SomeRows(train, rows), fitter)
+    return NormalDocuments(fitter.batch(block, fit, fixed=True))
 
 
 def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, Fit]:
@@ -94,10 +117,13 @@ class WholeField:
     batch: Batch
     home: Sample
     pool: Pool  # of the tests of membership
+    normal: NormalDocuments
     rules: DetectionRules
 
     def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
-        return ClusterSearch(self.fitter, self.batch, available, self.rules, self.pool, key)
+        return ClusterSearch(
+            self.fitter, self.batch, available, self.rules, self.pool, self.normal, key
+        )
 
     def replicates(
         self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
@@ -117,12 +143,20 @@ class ShardedField:
     batch: ShardedBatch
     home: Sample
     pool: Pool  # of the tests of membership
+    normal: NormalDocuments
     rules: DetectionRules
     tests: Kept
 
     def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
         return SpreadSearch(
-            self.fitter, self.batch, available, self.rules, self.pool, key, self.tests
+            self.fitter,
+            self.batch,
+            available,
+            self.rules,
+            self.pool,
+            self.normal,
+            key,
+            self.tests,
         )
 
     def replicates(

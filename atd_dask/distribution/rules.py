@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from atd_dask.kernels.clusters import Growth, SettleRule, StopRule
 from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.model import Block, Floats, WordTable
+from atd_dask.kernels.proposals import Proposal
 
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -24,17 +25,19 @@ def tell_nobody(event: str, facts: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class DetectionRules:
-    """Where candidates start, when growth ends, which documents are mothers, how a cluster is
+    """Where candidates start, who belongs to them, which documents are mothers, how a cluster is
     judged."""
 
     seeds: int
-    stop: StopRule
-    settling: SettleRule | None
+    stop: StopRule  # of growth, where candidates are grown to their end
+    settle: bool  # from many starts, in place of growth to its end
+    settling: SettleRule
     pool: str  # validation, validation+batch or train
     mothers: int  # the nearest documents from which one is drawn; 1 for the paper's rule
     replicates: int
     level: float
-    searches: int  # in held-out training documents, whose gains a cluster must surpass
+    searches: int  # in held-out documents, whose support a cluster must surpass
+    failures: int  # so many candidates in a row that are not significant end the search
     remember: bool  # the topics of clusters that were found count as known from then on
     max_clusters: int | None = None
     max_size: int | None = None
@@ -70,11 +73,23 @@ class FoundCluster:
     p_value: float
     significant: bool
     only_mother: int  # so many documents have one and the same document as their only mother
-    chance: Floats | None = None  # the gains of the same search where there is nothing to find
+    chance: Floats | None = None  # support that the same search finds where there is nothing
 
     @property
     def documents(self) -> tuple[int, ...]:
         return self.growth.documents
+
+    @property
+    def support(self) -> float:
+        return self.growth.support
+
+    @property
+    def search_p_value(self) -> float | None:
+        """How often a whole search finds as much support where there is nothing to find."""
+        if self.chance is None:
+            return None
+        as_much = int(np.count_nonzero(self.chance >= self.support))
+        return (1 + as_much) / (1 + len(self.chance))
 
 
 class Keeper(Protocol):
@@ -88,9 +103,13 @@ class Keeper(Protocol):
 
     def save_scores(self, index: int, scores: Floats) -> None: ...
 
+    def load_proposals(self, index: int) -> list[Proposal] | None: ...
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None: ...
+
     def load_chance(self) -> Floats: ...
 
-    def save_chance(self, gains: Floats) -> None: ...
+    def save_chance(self, support: Floats) -> None: ...
 
 
 class KeepNothing:
@@ -108,8 +127,14 @@ class KeepNothing:
     def save_scores(self, index: int, scores: Floats) -> None:
         pass
 
+    def load_proposals(self, index: int) -> list[Proposal] | None:
+        return None
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
+        pass
+
     def load_chance(self) -> Floats:
         return np.zeros(0)
 
-    def save_chance(self, gains: Floats) -> None:
+    def save_chance(self, support: Floats) -> None:
         pass

@@ -1,15 +1,16 @@
-"""The search for one cluster: candidates grown side by side, the best of them to its end.
+"""The search for one cluster: proposals side by side, the best supported first.
 
-In a batch that is small enough for every worker a growth is a task. In a batch of shards growth
-stays here, and every step of it is spread.
+By default proposals settle from many starts. By the paper's rules several documents are grown to a
+few, and the one of largest gain to its end. In a batch that is small enough for every worker a
+start is a task. In a batch of shards everything stays here, and every step of it is spread.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,13 @@ from atd_dask.distribution.running import Kept, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.clusters import Grower, Growth, MembershipTest, choose_seeds
+from atd_dask.kernels.clusters import Grower, Growth, MembershipTest, choose_seeds, grow_few
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Searched
+from atd_dask.kernels.model import Ints
+from atd_dask.kernels.proposals import Proposal, ProposalSearch
+from atd_dask.kernels.starts import UnexpectedWords, choose_apart
+from atd_dask.kernels.support import NormalDocuments
 
 # A growth is kept and reported after a document that joins, but not more often.
 SECONDS_BETWEEN = 1.0
@@ -31,6 +36,11 @@ SECONDS_BETWEEN = 1.0
 # so that all workers have some.
 DOCUMENTS_PER_TASK = 2**12
 MOST_SEEDS = 5
+
+# Of the starts, one in so many is a document; the others are words. So many times as many words are
+# looked at as are needed, because many have the same documents.
+DOCUMENT_STARTS = 3
+WORDS_FOR_EACH = 3
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class ClusterSearch:
     available: NDArray[np.bool_]
     rules: DetectionRules
     pool: Pool  # of the tests of membership
+    normal: NormalDocuments
     key: tuple[object, ...]  # what the random numbers are for
 
     @property
@@ -51,18 +62,82 @@ class ClusterSearch:
             self.batch,
             self.available,
             rules.stop,
-            rules.settling,
             self.fitter,
             self.pool,
             self.key,
             rules.max_size,
         )
 
+    @property
+    def proposer(self) -> ProposalSearch:
+        return ProposalSearch(
+            self.batch,
+            self.available,
+            self.rules.settling,
+            self.fitter,
+            self.normal,
+            self.rules.max_size,
+        )
+
     def propose(
         self, runner: Runner, keeper: Keeper, index: int, tell: Tell = tell_nobody
+    ) -> Iterator[Growth]:
+        """Candidates from the best supported on; `index` is the number of the first."""
+        if not self.rules.settle:
+            growth = self._grow_best(runner, keeper, index, tell)
+            if growth is not None:
+                yield growth
+            return
+        proposals = keeper.load_proposals(index)
+        if proposals is None:
+            proposals = self._settle(runner, self._find_starts())
+            keeper.save_proposals(index, proposals)
+        tried: list[Proposal] = []
+        for proposal in rank(proposals):
+            if any(proposal.is_like(other) for other in tried):
+                continue
+            growth = keeper.load_growth(index)
+            if growth is None:
+                growth = self._refine(runner, proposal)
+                keeper.save_growth(index, growth)
+            tried += [proposal, Proposal(growth.documents, growth.support)]
+            tell("grown", _describe_grown(index, growth))
+            index += 1
+            yield growth
+
+    def _find_starts(self) -> list[Ints]:
+        """Documents by themselves, from which some are grown, and those of unexpected words."""
+        n_documents = -(-self.rules.seeds // DOCUMENT_STARTS)
+        seeds = choose_seeds(self.batch, self.available, n_documents)
+        n_words = self.rules.seeds - n_documents
+        everyone = np.ones(len(self.normal.batch), dtype=np.bool_)
+        words = UnexpectedWords.of(
+            self.batch.count_documents(self.available),
+            int(np.count_nonzero(self.available)),
+            self.normal.batch.count_documents(everyone),
+            len(everyone),
+            self.fitter.context.table.shared,
+        )
+        first = words.first(WORDS_FOR_EACH * n_words)
+        having = self.batch.find_having(self.available, words.lifts, first)
+        sets = choose_apart([documents.rows for documents in having], n_words)
+        return [np.array([seed]) for seed in seeds] + sets
+
+    def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+        found = runner.map(settle_start, self.proposer, starts)
+        return [proposal for proposal in found if proposal is not None]
+
+    def _refine(self, runner: Runner, proposal: Proposal) -> Growth:
+        # Closed here: left to be collected, it might be closed by another thread.
+        with closing(runner.map(refine_proposal, self.proposer, [proposal])) as step:
+            refined: Growth = next(step)
+        return refined
+
+    def _grow_best(
+        self, runner: Runner, keeper: Keeper, index: int, tell: Tell
     ) -> Growth | None:
-        """The best candidate: several documents are grown to a few, side by side, and that of
-        largest gain is grown to its end."""
+        """Several documents are grown to a few, side by side, and that of largest gain is grown to
+        its end."""
         growth = keeper.load_growth(index)
         if growth is None:
             seeds = choose_seeds(self.batch, self.available, self.rules.seeds)
@@ -74,8 +149,11 @@ class ClusterSearch:
             growth = Growth(seed)
         if not growth.ended:
             growth = self._grow(growth, runner, keeper, index, tell)
+            if self.rules.searches > 0:
+                judged = self.proposer.judge(np.sort(np.array(growth.documents)))
+                growth = replace(growth, support=judged.support)
             keeper.save_growth(index, growth)
-        tell("grown", {"cluster": index, "size": len(growth.documents), "gain": growth.gain})
+        tell("grown", _describe_grown(index, growth))
         return growth
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
@@ -94,6 +172,33 @@ class ClusterSearch:
             with closing(runner.map(grow_cluster, given, [growth])) as step:
                 grown: Growth = next(step)
         return grown
+
+
+def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """From the best supported on; of equals the one that was found first."""
+    return sorted(proposals, key=lambda proposal: -proposal.support)
+
+
+def settle_start(proposer: ProposalSearch, start: Ints) -> Proposal | None:
+    return proposer.fork().settle(start)
+
+
+def refine_proposal(proposer: ProposalSearch, proposal: Proposal) -> Growth:
+    mine = proposer.fork()
+    refined = mine.refine(proposal)
+    documents = np.array(refined.documents)
+    gain = mine.batch.gain(documents, mine.batch.train(documents))
+    return Growth(
+        seed=refined.documents[0],
+        ended=True,
+        documents=refined.documents,
+        gain=gain,
+        support=refined.support,
+    )
+
+
+def _describe_grown(index: int, growth: Growth) -> dict[str, object]:
+    return {"cluster": index, "size": len(growth.documents), "support": growth.support}
 
 
 def preview_clusters(grower: Grower, seeds: Sequence[int]) -> list[float]:
@@ -124,6 +229,18 @@ class SpreadSearch(ClusterSearch):
     """The search in a batch of shards, all seeds a document further in every round."""
 
     tests: Kept  # where documents are tested: the fitter and the pool
+
+    def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+        alone = [int(start[0]) for start in starts if len(start) == 1]
+        grown = iter(grow_few(self.batch, self.available, alone))
+        proposer = self.proposer
+        found = [
+            proposer.settle(next(grown) if len(start) == 1 else start) for start in starts
+        ]
+        return [proposal for proposal in found if proposal is not None]
+
+    def _refine(self, runner: Runner, proposal: Proposal) -> Growth:
+        return refine_proposal(self.proposer, proposal)
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
         return self.grower.preview(seeds)

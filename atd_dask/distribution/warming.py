@@ -6,6 +6,7 @@ and trains, another can compile what comes next; the disk cache hands it to all 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,14 +48,20 @@ def compile_detection() -> int:
     rules = DetectionRules(
         seeds=2,
         stop=MembershipRule(replicates=5, test_below=1.0, min_size=1),
+        settle=False,
         settling=SettleRule(0.5),
         pool="validation+batch",
         mothers=2,
         replicates=5,
         level=0.5,
         searches=0,
+        failures=1,
         remember=True,
         max_clusters=1,
     )
+    corpora = {"train": corpus, "validation": corpus}
     with count_nothing():
-        return len(detect(table, corpus, {"validation": corpus}, rules, seed=1))
+        return sum(
+            len(detect(table, corpus, corpora, replace(rules, settle=settle), seed=1))
+            for settle in (False, True)
+        )

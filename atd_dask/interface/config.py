@@ -128,8 +128,14 @@ class MembershipConfig:
 
     replicates: Annotated[int, Rule("bootstrap documents for each test", at_least=1)] = 1000
     level: Annotated[
-        float, Rule("the share of them that the document must surpass", more_than=0, less_than=1)
-    ] = 0.99
+        float,
+        Rule(
+            "the share of them that the document must surpass, and the certainty with which"
+            " documents belong to a cluster that settles",
+            more_than=0,
+            less_than=1,
+        ),
+    ] = 0.9
     test_below: Annotated[
         float,
         Rule(
@@ -153,8 +159,8 @@ class SignificanceConfig:
     searches: Annotated[
         int,
         Rule(
-            "the search is repeated so often in held-out training documents, and a cluster must"
-            " have a larger gain in BIC than each of them finds; 0 for none, as in the paper",
+            "the search is repeated so often in held-out normal documents, and a cluster must have"
+            " more support than each of them finds; with 0, as in the paper, the bootstrap decides",
             at_least=0,
         ),
     ] = 19
@@ -172,14 +178,18 @@ class DetectionConfig:
         ),
     ] = "default"
     seeds: Annotated[
-        int, Rule("documents from which candidates are grown side by side", at_least=1)
-    ] = 30
+        int,
+        Rule(
+            "documents, and with `settle` also words, from which candidates start side by side",
+            at_least=1,
+        ),
+    ] = 18
     stop: Annotated[str, Rule("what ends the growth", choices=("membership", "bic"))] = "membership"
     settle: Annotated[
         bool,
         Rule(
-            "whether every document of the batch is asked again, once a cluster has grown, if it"
-            " belongs to it at the level of membership"
+            "whether candidates settle from many starts, every document of the batch being asked if"
+            " it belongs at the level of membership; without, one is grown to its end"
         ),
     ] = True
     remember: Annotated[
@@ -210,6 +220,10 @@ class DetectionConfig:
     significance: Annotated[SignificanceConfig, Rule("the test of a grown cluster (B2)")] = (
         SignificanceConfig()
     )
+    failures: Annotated[
+        int,
+        Rule("so many candidates in a row that are not significant end the search", at_least=1),
+    ] = 3
     max_clusters: Annotated[
         int | None, Rule("detection ends after as many clusters", at_least=1)
     ] = None
@@ -338,6 +352,7 @@ PAPER = {
     "significance.replicates": "1000",
     "significance.level": "0.01",
     "significance.searches": "0",
+    "failures": "1",
     "settle": "false",
     "remember": "false",
 }

@@ -1,7 +1,6 @@
 """Candidate clusters: where they start, how they grow, and when growth ends (Algorithm 1).
 
-Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with. What
-has grown may then settle: every document of the batch is asked again whether it belongs.
+Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with.
 """
 
 from __future__ import annotations
@@ -16,19 +15,15 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool, count_reaching
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Candidate, Sample, Searched
+from atd_dask.kernels.growth import Candidate, Searched
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.philox import make_key
 
 # So many documents candidates have when they are compared; the one of largest gain then goes on.
 PREVIEW_SIZE = 8
 
-MAX_ROUNDS = 25
+# A cluster has at least so many documents.
 LEAST_SIZE = 2
-
-# Two topics that gain so many times what one gains are two clusters. Parts of one class gain a few
-# hundredths by it, two classes a fifth.
-PARTING = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +46,7 @@ class Growth:
     ended: bool = False
     documents: tuple[int, ...] = ()  # of the cluster, once growth has ended
     gain: float = -np.inf  # of that cluster
+    support: float = 0.0  # of that cluster
 
     @property
     def so_far(self) -> tuple[int, ...]:
@@ -93,10 +89,8 @@ StopRule = MembershipRule | BicRule
 class SettleRule:
     """Who belongs to a cluster once its topic is known.
 
-    Learning the topic on a cluster and asking all documents take turns until nothing changes; where
-    that leads to a second cluster, the documents from before they met belong. A document belongs if
-    the odds for it are those of `level`: by what the new topic lowers its part of the BIC, and
-    before that by the share of the batch that the cluster has.
+    A document belongs if the odds for it are those of `level`: by what the new topic lowers its
+    part of the BIC, and before that by the share of the batch that the cluster has.
     """
 
     level: float = 0.99
@@ -141,7 +135,6 @@ class Grower:
     batch: Searched
     available: NDArray[np.bool_]  # documents
     rule: StopRule
-    settling: SettleRule | None
     fitter: Fitter
     pool: Pool
     key: tuple[object, ...]  # what the random numbers are for
@@ -185,50 +178,9 @@ class Grower:
         return growth
 
     def _end(self, growth: Growth, documents: NDArray[np.int64]) -> Growth:
-        if self.settling is not None:
-            documents = self._settle(documents, self.settling)
         topic = self.batch.train(documents)
         gain = self.batch.gain(documents, topic)
         return replace(growth, ended=True, documents=tuple(documents.tolist()), gain=gain)
-
-    def _settle(self, grown: NDArray[np.int64], rule: SettleRule) -> NDArray[np.int64]:
-        """The documents that belong, from the one of largest gain on."""
-        documents = one_cluster = grown
-        n_docs = int(np.count_nonzero(self.available))
-        seen: set[frozenset[int]] = set()
-        for _ in range(MAX_ROUNDS):
-            seen.add(frozenset(documents.tolist()))
-            topic = self.batch.train(documents)
-            others = topic.meet_others(self.batch.take(documents).fit.lengths)
-            least = rule.least_gain(len(documents), n_docs)
-            gains = self.batch.gains_above(others, self.available, least)
-            order = np.argsort(-gains, kind="stable")[: self.max_size]
-            belong = order[gains[order] > least]
-            if len(belong) < LEAST_SIZE:
-                break
-            apart = self._gain_apart(grown, belong)
-            if apart > PARTING:
-                return one_cluster
-            documents = belong
-            if apart <= 1.0:
-                one_cluster = documents
-            if frozenset(documents.tolist()) in seen:
-                break
-        return documents
-
-    def _gain_apart(self, grown: NDArray[np.int64], belong: NDArray[np.int64]) -> float:
-        """How much documents gain if those that joined the grown ones have a topic of their own,
-        as a multiple of what all of them gain with one topic."""
-        has_grown = np.isin(belong, grown)
-        first, joined = belong[has_grown], belong[~has_grown]
-        together = self.batch.gain(belong, self.batch.train(belong))
-        if len(first) < LEAST_SIZE or len(joined) < LEAST_SIZE or together <= 0.0:
-            return 1.0
-        topic = self.batch.train(first)
-        fitter = self.fitter.with_topic(topic)
-        block = self.batch.take(joined).block
-        rest = Sample(block, fitter.fit(block))
-        return (self.batch.gain(first, topic) + rest.gain(fitter.train(block))) / together
 
     def _fails(
         self, candidate: Candidate, topic: Alternative, documents: NDArray[np.int64]
@@ -271,24 +223,33 @@ class Grower:
     def preview(self, seeds: Sequence[int]) -> list[float]:
         """The gains of what grows from each of these documents, untested, at the size at which
         candidates are compared."""
-        clusters = [np.array([seed]) for seed in seeds]
-        topics = [self.batch.train(documents) for documents in clusters]
-        growing = list(range(len(seeds)))
-        for _ in range(PREVIEW_SIZE - 1):
-            outside = [self.available.copy() for _ in growing]
-            for place, number in enumerate(growing):
-                outside[place][clusters[number]] = False
-            found = self.batch.next_documents([topics[number] for number in growing], outside)
-            grown = []
-            for number, candidate in zip(growing, found, strict=True):
-                if candidate is not None:
-                    clusters[number] = np.append(clusters[number], candidate.document)
-                    topics[number] = self.batch.train(clusters[number])
-                    grown.append(number)
-            growing = grown
-            if not growing:
-                break
-        return [self.batch.gain(*pair) for pair in zip(clusters, topics, strict=True)]
+        clusters = grow_few(self.batch, self.available, seeds)
+        return [
+            self.batch.gain(documents, self.batch.train(documents)) for documents in clusters
+        ]
+
+
+def grow_few(
+    batch: Searched, available: NDArray[np.bool_], seeds: Sequence[int]
+) -> list[NDArray[np.int64]]:
+    """What grows from each of these documents, untested, all a document further in every round."""
+    clusters = [np.array([seed]) for seed in seeds]
+    growing = list(range(len(seeds)))
+    for _ in range(PREVIEW_SIZE - 1):
+        outside = [available.copy() for _ in growing]
+        for place, number in enumerate(growing):
+            outside[place][clusters[number]] = False
+        topics = [batch.train(clusters[number]) for number in growing]
+        found = batch.next_documents(topics, outside)
+        grown = []
+        for number, candidate in zip(growing, found, strict=True):
+            if candidate is not None:
+                clusters[number] = np.append(clusters[number], candidate.document)
+                grown.append(number)
+        growing = grown
+        if not growing:
+            break
+    return clusters
 
 
 def choose_seeds(batch: Searched, available: NDArray[np.bool_], n_seeds: int) -> list[int]:

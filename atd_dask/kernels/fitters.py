@@ -16,8 +16,9 @@ from atd_dask.kernels.alternative import (
     train_alternative,
 )
 from atd_dask.kernels.fitting import FREE, Fit, fit_block
-from atd_dask.kernels.growth import Batch, Candidate
+from atd_dask.kernels.growth import Batch, Candidate, Sample
 from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.support import document_gains
 from atd_dask.kernels.wording import add_topic
 
 
@@ -41,6 +42,14 @@ class Fitter:
         """The share of the new topic in documents outside its cluster."""
         shares: Floats = new_topic_shares(self.context, topic.probabilities, *block.arrays)
         return shares
+
+    def gains(self, topic: Alternative, sample: Sample) -> Floats:
+        """How much lower the BIC of each document is with the new topic on than without."""
+        null = sample.fit.costs - sample.fit.log_likelihoods
+        gains: Floats = document_gains(
+            self.context, topic.probabilities, *sample.block.arrays, null
+        )
+        return gains
 
     def with_topic(self, topic: Alternative) -> Self:
         """Fits documents to the null model with one more topic."""

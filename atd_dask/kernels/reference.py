@@ -1,7 +1,7 @@
 """What a search finds where there is nothing to find.
 
 The test of a cluster asks how a given set of documents scores; it does not know that the set was
-searched for. So the same search is run in batches that hold no anomaly: training documents that are
+searched for. So the same search is run in batches that hold no anomaly: normal documents that are
 held out, under the null model without them.
 """
 
@@ -29,12 +29,62 @@ from atd_dask.kernels.training import (
 from atd_dask.kernels.wording import SharedModel
 
 
-def draw_held_out(train: Corpus, n_batch: int, seed: int, index: int) -> tuple[SomeRows, SomeRows]:
-    """Training documents that stand for a batch, never more than half of them, and the rest."""
+def draw_held_out(
+    normal: Corpus, n_batch: int, seed: int, index: int
+) -> tuple[SomeRows, SomeRows]:
+    """Normal documents that stand for a batch, never more than half of them, and the rest."""
     stream = open_stream(seed, f"reference/{index}")
-    order = stream.permutation(train.n_docs)
-    n_held = min(n_batch, train.n_docs // 2)
-    return SomeRows(train, np.sort(order[:n_held])), SomeRows(train, np.sort(order[n_held:]))
+    order = stream.permutation(normal.n_docs)
+    n_held = min(n_batch, normal.n_docs // 2)
+    return SomeRows(normal, np.sort(order[:n_held])), SomeRows(normal, np.sort(order[n_held:]))
+
+
+@dataclass(frozen=True)
+class JoinedCorpus:
+    """The documents of several corpora with the same words, one after the other."""
+
+    parts: tuple[Corpus, ...]
+
+    @property
+    def n_docs(self) -> int:
+        return sum(part.n_docs for part in self.parts)
+
+    @property
+    def n_words(self) -> int:
+        return self.parts[0].n_words
+
+    @property
+    def n_entries(self) -> int:
+        return sum(part.n_entries for part in self.parts)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("".join(part.digest for part in self.parts).encode()).hexdigest()
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.cumsum([0, *(part.n_docs for part in self.parts)])
+
+    @cached_property
+    def block_starts(self) -> Ints:
+        pairs = zip(self._starts, self.parts, strict=False)
+        return np.unique(np.concatenate([start + part.block_starts for start, part in pairs]))
+
+    def block(self, index: int) -> Block:
+        return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+
+    def rows(self, start: int, stop: int) -> Block:
+        found = []
+        for first, part in zip(self._starts.tolist(), self.parts, strict=False):
+            low, high = max(start - first, 0), min(stop - first, part.n_docs)
+            if low < high:
+                found.append(part.rows(low, high))
+        nothing = np.zeros(0, np.int32)
+        found = found or [Block(np.zeros(1, np.int64), nothing, nothing)]
+        return replace(Block.concatenate(found), start=start)
+
+    def lengths(self) -> Ints:
+        return np.concatenate([part.lengths() for part in self.parts])
 
 
 @dataclass(frozen=True)

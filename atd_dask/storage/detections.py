@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from atd_dask.kernels.clusters import Growth, Step
 from atd_dask.kernels.model import Floats
+from atd_dask.kernels.proposals import Proposal
 from atd_dask.storage.checkpoints import Checkpoints
 
 
 @dataclass(frozen=True)
 class DetectionKeeper:
-    """Keeps, for each cluster, the candidate once it is grown, and its scores batch by batch;
-    for all of them, what searches in held-out documents gained."""
+    """Keeps, for each cluster, the proposals that it is chosen from, the candidate once it is grown,
+    and its scores batch by batch; for all of them, what searches in held-out documents found."""
 
     checkpoints: Checkpoints
 
@@ -30,12 +32,23 @@ class DetectionKeeper:
     def save_growth(self, index: int, growth: Growth) -> None:
         self.checkpoints.save(f"growth-{index}", asdict(growth), {})
 
+    def load_proposals(self, index: int) -> list[Proposal] | None:
+        kept = self.checkpoints.load(f"proposals-{index}")
+        if kept is None:
+            return None
+        facts, _ = kept
+        return [Proposal(tuple(one["documents"]), one["support"]) for one in facts["proposals"]]
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
+        facts = {"proposals": [asdict(proposal) for proposal in proposals]}
+        self.checkpoints.save(f"proposals-{index}", facts, {})
+
     def load_chance(self) -> Floats:
         kept = self.checkpoints.load("chance")
-        return np.zeros(0) if kept is None else kept[1]["gains"]
+        return np.zeros(0) if kept is None else kept[1]["support"]
 
-    def save_chance(self, gains: Floats) -> None:
-        self.checkpoints.save("chance", {}, {"gains": gains})
+    def save_chance(self, support: Floats) -> None:
+        self.checkpoints.save("chance", {}, {"support": support})
 
     def load_scores(self, index: int) -> Floats:
         kept = self.checkpoints.load(f"scores-{index}")
@@ -55,5 +68,5 @@ class SweepKeeper(DetectionKeeper):
     def load_chance(self) -> Floats:
         return DetectionKeeper(self.searches).load_chance()
 
-    def save_chance(self, gains: Floats) -> None:
-        DetectionKeeper(self.searches).save_chance(gains)
+    def save_chance(self, support: Floats) -> None:
+        DetectionKeeper(self.searches).save_chance(support)
