@@ -72,9 +72,7 @@ def detect(
                 opened.close()
                 fitter = rules.fitter(table)
                 home, train = corpora[rules.home], corpora.get("train", corpora[rules.home])
-                field = opened.enter_context(
-                    open_field(runner, test, home, train, rules, fitter)
-                )
+                field = opened.enter_context(open_field(runner, test, home, train, rules, fitter))
             search = field.search(available, (seed, number))
             cluster = None
             candidates = search.propose(runner, keeper, len(found) + 1, tell)

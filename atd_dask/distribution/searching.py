@@ -42,6 +42,9 @@ MOST_SEEDS = 5
 DOCUMENT_STARTS = 3
 WORDS_FOR_EACH = 3
 
+# So many of the next proposals may be parts of the same cluster as one.
+MOST_MERGED = 6
+
 
 @dataclass(frozen=True)
 class ClusterSearch:
@@ -93,12 +96,13 @@ class ClusterSearch:
             proposals = self._settle(runner, self._find_starts())
             keeper.save_proposals(index, proposals)
         tried: list[Proposal] = []
-        for proposal in rank(proposals):
+        ranked = rank(proposals)
+        for place, proposal in enumerate(ranked):
             if any(proposal.is_like(other) for other in tried):
                 continue
             growth = keeper.load_growth(index)
             if growth is None:
-                growth = self._refine(runner, proposal)
+                growth = self._refine(runner, ranked[place : place + MOST_MERGED])
                 keeper.save_growth(index, growth)
             tried += [proposal, Proposal(growth.documents, growth.support)]
             tell("grown", _describe_grown(index, growth))
@@ -127,15 +131,13 @@ class ClusterSearch:
         found = runner.map(settle_start, self.proposer, starts)
         return [proposal for proposal in found if proposal is not None]
 
-    def _refine(self, runner: Runner, proposal: Proposal) -> Growth:
+    def _refine(self, runner: Runner, proposals: Sequence[Proposal]) -> Growth:
         # Closed here: left to be collected, it might be closed by another thread.
-        with closing(runner.map(refine_proposal, self.proposer, [proposal])) as step:
+        with closing(runner.map(refine_proposal, self.proposer, [proposals])) as step:
             refined: Growth = next(step)
         return refined
 
-    def _grow_best(
-        self, runner: Runner, keeper: Keeper, index: int, tell: Tell
-    ) -> Growth | None:
+    def _grow_best(self, runner: Runner, keeper: Keeper, index: int, tell: Tell) -> Growth | None:
         """Several documents are grown to a few, side by side, and that of largest gain is grown to
         its end."""
         growth = keeper.load_growth(index)
@@ -183,9 +185,15 @@ def settle_start(proposer: ProposalSearch, start: Ints) -> Proposal | None:
     return proposer.fork().settle(start)
 
 
-def refine_proposal(proposer: ProposalSearch, proposal: Proposal) -> Growth:
+def refine_proposal(proposer: ProposalSearch, proposals: Sequence[Proposal]) -> Growth:
+    """The first of some proposals, merged with others that are parts of the same cluster, parted
+    where it is two, and refined."""
     mine = proposer.fork()
-    refined = mine.refine(proposal)
+    first, *others = proposals
+    merged = mine.merge(first, others)
+    part = mine.part(merged)
+    rest = np.setdiff1d(merged.documents, part.documents)
+    refined = mine.without(rest).refine(part)
     documents = np.array(refined.documents)
     gain = mine.batch.gain(documents, mine.batch.train(documents))
     return Growth(
@@ -234,13 +242,11 @@ class SpreadSearch(ClusterSearch):
         alone = [int(start[0]) for start in starts if len(start) == 1]
         grown = iter(grow_few(self.batch, self.available, alone))
         proposer = self.proposer
-        found = [
-            proposer.settle(next(grown) if len(start) == 1 else start) for start in starts
-        ]
+        found = [proposer.settle(next(grown) if len(start) == 1 else start) for start in starts]
         return [proposal for proposal in found if proposal is not None]
 
-    def _refine(self, runner: Runner, proposal: Proposal) -> Growth:
-        return refine_proposal(self.proposer, proposal)
+    def _refine(self, runner: Runner, proposals: Sequence[Proposal]) -> Growth:
+        return refine_proposal(self.proposer, proposals)
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
         return self.grower.preview(seeds)

@@ -201,9 +201,7 @@ class ShardedBatch(Searched):
         counts = self._runner.ask(count_in_shard, self._shards, asked)
         return np.sum(counts, axis=0)
 
-    def find_having(
-        self, available: NDArray[np.bool_], lifts: Floats, words: Ints
-    ) -> list[Having]:
+    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
         asked = [(n, (gone, lifts, words)) for n, gone in enumerate(self._gone(available))]
         parts = self._runner.ask(having_in_shard, self._shards, asked)
         return [

@@ -128,14 +128,8 @@ class MembershipConfig:
 
     replicates: Annotated[int, Rule("bootstrap documents for each test", at_least=1)] = 1000
     level: Annotated[
-        float,
-        Rule(
-            "the share of them that the document must surpass, and the certainty with which"
-            " documents belong to a cluster that settles",
-            more_than=0,
-            less_than=1,
-        ),
-    ] = 0.9
+        float, Rule("the share of them that the document must surpass", more_than=0, less_than=1)
+    ] = 0.99
     test_below: Annotated[
         float,
         Rule(
@@ -189,7 +183,7 @@ class DetectionConfig:
         bool,
         Rule(
             "whether candidates settle from many starts, every document of the batch being asked if"
-            " it belongs at the level of membership; without, one is grown to its end"
+            " it belongs; without, one is grown to its end, as in the paper"
         ),
     ] = True
     remember: Annotated[

@@ -26,7 +26,7 @@ def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
         seeds=config.seeds,
         stop=stop,
         settle=config.settle,
-        settling=SettleRule(membership.level),
+        settling=SettleRule(),
         pool=config.pool,
         mothers=config.mothers,
         replicates=config.significance.replicates,

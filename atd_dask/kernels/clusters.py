@@ -93,7 +93,7 @@ class SettleRule:
     part of the BIC, and before that by the share of the batch that the cluster has.
     """
 
-    level: float = 0.99
+    level: float = 0.9
 
     def least_gain(self, size: int, n_docs: int) -> float:
         """What a document must gain to belong to a cluster of `size` in a batch of `n_docs`."""
@@ -224,9 +224,7 @@ class Grower:
         """The gains of what grows from each of these documents, untested, at the size at which
         candidates are compared."""
         clusters = grow_few(self.batch, self.available, seeds)
-        return [
-            self.batch.gain(documents, self.batch.train(documents)) for documents in clusters
-        ]
+        return [self.batch.gain(documents, self.batch.train(documents)) for documents in clusters]
 
 
 def grow_few(

@@ -370,9 +370,7 @@ class Searched(ABC):
         """How many of the available documents have each word."""
 
     @abstractmethod
-    def find_having(
-        self, available: NDArray[np.bool_], lifts: Floats, words: Ints
-    ) -> list[Having]:
+    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
         """For each word the available documents that have it, those of the largest lifts first."""
 
     @abstractmethod
@@ -437,9 +435,7 @@ class Batch(Searched):
     def count_documents(self, available: NDArray[np.bool_]) -> Ints:
         return count_documents(self.block, available, self.context.table.n_words)
 
-    def find_having(
-        self, available: NDArray[np.bool_], lifts: Floats, words: Ints
-    ) -> list[Having]:
+    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
         return find_having(self.block, available, lifts, words)
 
     def next_document(

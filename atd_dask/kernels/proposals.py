@@ -7,6 +7,7 @@ to be judged is then refined: its own documents are asked only by topics that th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from atd_dask.kernels.clusters import LEAST_SIZE, SettleRule, grow_few
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Searched
+from atd_dask.kernels.growth import Sample, Searched
 from atd_dask.kernels.model import Floats, Ints
-from atd_dask.kernels.support import NormalDocuments, add_capped, cross_fit_gains
+from atd_dask.kernels.starts import UnexpectedWords, count_documents
+from atd_dask.kernels.support import CAP, NormalDocuments, add_capped, cross_fit_gains
 
 # Rounds of learning and asking: of every start, and of a proposal that is refined.
 ROUNDS = 3
@@ -24,6 +26,17 @@ MOST_ROUNDS = 10
 
 # Of the smaller of two proposals, the share of documents above which they are the same one.
 SAME = 0.5
+
+# Words by which a proposal is parted on trial, and the least share of its documents on each side.
+PARTING_WORDS = 6
+LEAST_SIDE = 0.15
+
+# Two topics that gain so many times what one gains are two clusters. Where they gain about as much
+# as one they are two if neither speaks for so many of the other's documents, and neither is small.
+CLEARLY_BETTER = 1.1
+ABOUT_AS_GOOD = 0.95
+SILENT = 1 / 3
+LEAST_PART = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,12 @@ class ProposalSearch:
             documents = belong
         return self.judge(documents) if len(documents) >= LEAST_SIZE else None
 
+    def without(self, documents: Ints) -> ProposalSearch:
+        """The same search among the other documents."""
+        available = self.available.copy()
+        available[documents] = False
+        return replace(self, available=available)
+
     def refine(self, proposal: Proposal) -> Proposal:
         """The documents that belong by topics that others taught, until nothing changes."""
         documents = np.sort(np.array(proposal.documents))
@@ -87,6 +106,111 @@ class ProposalSearch:
             if tuple(documents.tolist()) in seen:
                 break
         return self.judge(documents)
+
+    def merge(self, proposal: Proposal, others: Sequence[Proposal]) -> Proposal:
+        """A proposal with those others that are parts of the same cluster: together they have more
+        support, and one topic explains them better than two."""
+        for other in others:
+            mine = np.sort(np.array(proposal.documents))
+            joining = np.setdiff1d(np.array(other.documents), mine)
+            if len(joining) < LEAST_SIZE or self._gain_apart(mine, joining) > 1.0:
+                continue
+            together = self.settle(np.union1d(mine, joining))
+            if together is not None and together.support > proposal.support:
+                proposal = together
+        return proposal
+
+    def part(self, proposal: Proposal) -> Proposal:
+        """The better supported part of a proposal that is two clusters, otherwise all of it.
+
+        Parts are looked for among the documents that are sure to belong, by words that some of them
+        have.
+        """
+        documents = np.sort(np.array(proposal.documents))
+        gains = cross_fit_gains(self.fitter, self.batch.take(documents))
+        sure = documents[gains > CAP]
+        core = self.batch.take(sure)
+        best_gain = 0.0
+        for word in self._find_parting_words(core):
+            mine = self._part_by(core, word)
+            one, other = sure[mine], sure[~mine]
+            if min(len(one), len(other)) < LEAST_SIZE:
+                continue
+            apart = self._gain_apart(one, other)
+            if apart > best_gain and self._are_two(one, other, apart):
+                best_gain, first, second = apart, one, other
+        if best_gain == 0.0:
+            return proposal
+        sides = (first, second), (second, first)
+        parts = [self.judge(self._gather(documents, *side)) for side in sides]
+        return max(parts, key=lambda part: part.support)
+
+    def _gather(self, documents: Ints, mine: Ints, rest: Ints) -> Ints:
+        """The documents that are nearer to some than to the rest."""
+        near, far = (self._ask_each(teaching, documents) for teaching in (mine, rest))
+        return documents[near >= far]
+
+    def _ask_each(self, teaching: Ints, asked: Ints) -> Floats:
+        """What documents gain by the topic of others."""
+        topic = self.batch.train(teaching).meet_others(self.batch.take(teaching).fit.lengths)
+        return self.fitter.gains(topic, self.batch.take(asked))
+
+    def _are_two(self, one: Ints, other: Ints, apart: float) -> bool:
+        """Whether two topics are clearly better than one, or as good where neither says much of the
+        other's documents."""
+        if apart > CLEARLY_BETTER:
+            return True
+        smaller = min(len(one), len(other))
+        if apart < ABOUT_AS_GOOD or smaller < LEAST_PART * (len(one) + len(other)):
+            return False
+        return all(
+            np.count_nonzero(self._ask_each(teaching, asked) > 0.0) < SILENT * len(asked)
+            for teaching, asked in ((one, other), (other, one))
+        )
+
+    def _find_parting_words(self, cluster: Sample) -> list[int]:
+        n_docs = len(cluster.block)
+        everyone = np.ones(n_docs, dtype=np.bool_)
+        n_with = count_documents(cluster.block, everyone, self.fitter.context.table.n_words)
+        normal = self.normal.batch
+        usual = normal.count_documents(np.ones(len(normal), dtype=np.bool_))
+        shared = self.fitter.context.table.shared
+        words = UnexpectedWords.of(n_with, n_docs, usual, len(normal), shared)
+        some = (n_with >= LEAST_SIDE * n_docs) & (n_with <= (1 - LEAST_SIDE) * n_docs)
+        ranked = [word for word in words.first(len(shared)).tolist() if some[word]]
+        return ranked[:PARTING_WORDS]
+
+    def _part_by(self, cluster: Sample, word: int) -> NDArray[np.bool_]:
+        """Which documents are on the side of those that have a word, after a few rounds."""
+        owners = np.repeat(np.arange(len(cluster.block)), np.diff(cluster.block.indptr))
+        mine = np.zeros(len(cluster.block), dtype=np.bool_)
+        mine[owners[cluster.block.terms == word]] = True
+        for _ in range(ROUNDS):
+            if min(np.count_nonzero(mine), np.count_nonzero(~mine)) < LEAST_SIZE:
+                break
+            gains = []
+            for side in (mine, ~mine):
+                part = cluster.take(np.flatnonzero(side))
+                topic = self.fitter.train(part.block).meet_others(part.fit.lengths)
+                gains.append(self.fitter.gains(topic, cluster))
+            nearer = gains[0] >= gains[1]
+            if np.array_equal(nearer, mine):
+                break
+            mine = nearer
+        return mine
+
+    def _gain_apart(self, first: Ints, second: Ints) -> float:
+        """How much documents gain in BIC if the second ones have a topic of their own, as a
+        multiple of what all of them gain with one topic."""
+        everyone = np.sort(np.concatenate((first, second)))
+        together = self.batch.gain(everyone, self.batch.train(everyone))
+        if together <= 0.0:
+            return 1.0
+        topic = self.batch.train(first)
+        fitter = self.fitter.with_topic(topic)
+        block = self.batch.take(second).block
+        rest = Sample(block, fitter.fit(block))
+        return (self.batch.gain(first, topic) + rest.gain(fitter.train(block))) / together
 
     def _ask(self, documents: Ints, asked: NDArray[np.bool_]) -> tuple[float, Floats]:
         """What a document must gain to belong to these, and what those that are asked gain."""

@@ -29,9 +29,7 @@ from atd_dask.kernels.training import (
 from atd_dask.kernels.wording import SharedModel
 
 
-def draw_held_out(
-    normal: Corpus, n_batch: int, seed: int, index: int
-) -> tuple[SomeRows, SomeRows]:
+def draw_held_out(normal: Corpus, n_batch: int, seed: int, index: int) -> tuple[SomeRows, SomeRows]:
     """Normal documents that stand for a batch, never more than half of them, and the rest."""
     stream = open_stream(seed, f"reference/{index}")
     order = stream.permutation(normal.n_docs)

@@ -99,4 +99,3 @@ class NormalDocuments:
         everyone = np.ones(n_normal, dtype=np.bool_)
         gains = self.batch.gains_above(topic, everyone, least)
         return add_capped(gains[gains > least]) * n_docs / n_normal
-
