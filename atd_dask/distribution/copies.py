@@ -8,7 +8,7 @@ cut into tasks, nor on who does them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 import numpy as np
@@ -30,11 +30,15 @@ from atd_dask.kernels.model import Block, Ints
 from atd_dask.text.counting import Gathering
 
 
-def find_copies(runner: Runner, parts: Mapping[str, Gathering]) -> dict[str, Copies]:
+def find_copies(
+    runner: Runner,
+    parts: Mapping[str, Gathering],
+    tell: Callable[[int], None] = lambda n_docs: None,
+) -> dict[str, Copies]:
     """The near-copies within each part of a corpus, the last of which is the batch.
 
     The parts share a lexicon. A group of copies in the batch is in training if one of them is a
-    near-copy of a document of another part.
+    near-copy of a document of another part. `tell` hears of the documents that have been read.
     """
     lexicon = next(iter(parts.values())).lexicon
     with _Shelf() as shelf:
@@ -45,7 +49,10 @@ def find_copies(runner: Runner, parts: Mapping[str, Gathering]) -> dict[str, Cop
             for piece in _cut(batch)
         )
         keys = make_word_keys(lexicon.words())
-        signed = list(runner.map(sign_piece, keys, pieces))
+        signed = []
+        for some in runner.map(sign_piece, keys, pieces):
+            signed.append(some)
+            tell(len(some.whole))
         buckets, n_buckets = find_buckets(Signatures.concatenate(signed))
         del signed
         sizes = [part.n_docs for part in parts.values()]

@@ -3,14 +3,17 @@
 A document is the set of its tokens: a word that occurs three times is (word, 1), (word, 2) and
 (word, 3). All words count, those outside the vocabulary too. Two documents are near-copies if they
 share three quarters of their tokens, and three quarters of their words: |A ∩ B| ≥ ¾ |A ∪ B| for
-both. This is decided exactly; MinHash signatures, cut into bands, only say which pairs are looked at.
+both. This is decided exactly; MinHash signatures, cut into bands, only say which pairs are looked
+at.
 
 - The words by themselves must agree as well, and a word has no more than `MOST_TOKENS` tokens: a
   word that is repeated hundreds of times makes no copies.
-- Of a short document three quarters are a form that others fill in too: with fewer than `LEAST_NEAR`
-  words only the same words, as often, are a copy. Two tokens of prose agree with a chance of about
-  1/200, so documents of n words are equal by chance in n!/200ⁿ of all pairs: for five words less than
-  once in ten thousand documents. Documents with fewer than `LEAST_WORDS` words have no copies.
+- Three quarters of a short document may be a form that others fill in too: with fewer than
+  `LEAST_NEAR` words only the same words, as often, are a copy.
+- Very short documents are equal by chance. Where two tokens agree with a chance of 1/200, which is
+  much for prose without stop words, two documents of n words are equal with n!/200ⁿ: for five words
+  that is once in a corpus of ten thousand documents, or less. Documents with fewer than
+  `LEAST_WORDS` words have no copies.
 
 Copies do not chain: in the order of the rows a document becomes a copy of the first representative
 that it is a near-copy of, and a representative itself if there is none.
@@ -195,10 +198,9 @@ def _are_near(indptr, terms, counts, other, mine, n_mine, n_tokens):
         if here > 0:
             common_words += 1
             common += min(count, here)
-    return (
-        share * common_words >= wanted * (n_mine + last - first - common_words)
-        and share * common >= wanted * (total - common)
-    )
+    return share * common_words >= wanted * (
+        n_mine + last - first - common_words
+    ) and share * common >= wanted * (total - common)
 
 
 # d = documents, e = entries, c = columns of buckets, r = representatives

@@ -69,7 +69,7 @@ class CorpusStore:
         return cls(SealedGroup.open(url, KIND, VERSION))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.url, self.digest)
+        return reopen, (self.url, self.digest)
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
@@ -140,9 +140,9 @@ class CorpusStore:
     def without_copies(self) -> Corpus:
         """The corpus in which one document stands for its copies; the row of a document there is
         its place among `representatives`."""
-        from atd_dask.kernels.reference import SomeRows  # slow to load
+        from atd_dask.storage.representatives import Representatives  # slow to load
 
-        return SomeRows(self, self.representatives()) if self.n_copies else self
+        return Representatives(self, self.representatives()) if self.n_copies else self
 
     def unseen(self) -> csr_matrix:
         """Documents × unseen words: how often each word that the vocabulary lacks occurs."""
@@ -172,7 +172,8 @@ class CorpusStore:
             )
 
 
-def _reopen(url: str, digest: str) -> CorpusStore:
+def reopen(url: str, digest: str) -> CorpusStore:
+    """A store that has arrived in another process."""
     store = CorpusStore.open(url)
     if store.digest != digest:
         raise InputError(
