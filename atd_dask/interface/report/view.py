@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -357,11 +357,12 @@ def _view_copies(
     group: Mapping[str, Any], sources: Sources, forms: Mapping[str, str]
 ) -> CopiesView:
     documents = group["documents"]
+    passage = _view_text(sources, documents[0]["row"], {})
     return CopiesView(
         size=group["size"],
         cluster=group["cluster"],
         words=tuple(shorten(forms.get(word, word), SUMMARY_LETTERS) for word in group["words"]),
-        passage=_view_text(sources, documents[0]["row"], {}),
+        passage=passage and replace(passage, note=""),  # which speaks of a topic
         documents=tuple(_view_copy(document, sources) for document in documents[:MOST_COPIES]),
     )
 
