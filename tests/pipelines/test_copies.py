@@ -15,6 +15,7 @@ from atd_dask.interface.progress import make_progress
 from atd_dask.interface.tables import print_clusters
 from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client
+from tests.pipelines import sweeping
 
 CONFIG = """
 corpus:
@@ -199,3 +200,37 @@ def test_every_number_of_workers_gives_the_same_bytes(folder, client, result, tm
         do(folder, other, f"output={tmp_path / 'one'}")
     for name in ("result.json", "clusters.csv"):
         assert (tmp_path / "one" / name).read_bytes() == (folder / "out" / name).read_bytes()
+
+
+def test_copies_in_a_sweep(tmp_path, client):
+    """Copies of a document of an unusual cluster belong to it; others are told apart, unless the
+    normal documents have them too."""
+    sweeping.prepare(tmp_path)
+    texts = {
+        "spam": " ".join(make_words("qq", 25)),
+        "circular": " ".join([*sweeping.SUBJECTS[0], *sweeping.SUBJECTS[1], *make_words("oo", 3)]),
+        "again": sweeping.make_documents("day1", 30, 12)[30]["text"],
+    }
+    with (tmp_path / "normal.jsonl").open("a") as file:
+        file.write(sweeping.make_lines([{"id": "circular", "text": texts["circular"]}]))
+    sweeping.add_day(tmp_path, 1, n_unusual=12)
+    path = tmp_path / "repository" / "1.jsonl"
+    with path.open("a") as file:
+        for name, text in texts.items():
+            more = [{"id": f"{name}-{n}", "text": text} for n in range(3)]
+            file.write(sweeping.make_lines(more))
+    sweeping.age(path)
+    outcome = sweeping.run_sweep(tmp_path, client)
+    folder = tmp_path / "out/sweeps/0001"
+    result = json.loads((folder / "result.json").read_bytes())
+    groups = {group["documents"][0]["id"]: group for group in result["copies"]}
+    assert {name: (group["size"], group["cluster"]) for name, group in groups.items()} == {
+        "day1-unusual-0": (4, 1),
+        "spam-0": (3, None),
+    }
+    assert all(one["sweep"] == 1 for group in groups.values() for one in group["documents"])
+    (alert,) = outcome.alerts
+    told = {one["id"] for one in alert["clusters"][0]["documents"]}
+    assert {"day1-unusual-0", "again-0", "again-1", "again-2"} <= told
+    assert not {"spam-0", "circular-0"} & told
+    assert "7 documents in 2 groups of near-copies" in (folder / "report.html").read_text()
