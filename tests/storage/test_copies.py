@@ -12,6 +12,7 @@ from atd_dask.documents import Copies
 from atd_dask.errors import InputError
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.inspection import describe
 from atd_dask.storage.verification import verify
 from tests.storage.corpora import write_corpus
 
@@ -35,6 +36,7 @@ def test_copies_come_back(tmp_path: Path) -> None:
     assert store.n_copies == 7
     assert store.representatives().tolist() == KEPT.tolist()
     assert verify(store.url) == []
+    assert describe(store.url)["copies"] == 7
     # They are part of what a store is.
     assert store.digest != write_corpus(tmp_path / "d").digest
 
