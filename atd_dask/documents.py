@@ -86,5 +86,13 @@ class CountBatch:
         return replace(self, terms=matrix.indices.astype(np.int32), counts=matrix.data)
 
 
+@dataclass(frozen=True)
+class Copies:
+    """Which documents of a corpus are near-copies of one that stands for them."""
+
+    copy_of: NDArray[np.int64]  # documents: the row of that document, -1 where there is none
+    in_training: NDArray[np.bool_]  # documents: those of a group with a counterpart in training
+
+
 def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

@@ -72,9 +72,9 @@ def _join_terms(batch: CountBatch, beside: Any, n_words: int) -> CountBatch:
     )
 
 
-def gather(pieces: Iterable[WordCounts]) -> Gathering:
-    """Documents as they are to be stored; to be closed."""
-    documents = Gathering(Lexicon())
+def gather(pieces: Iterable[WordCounts], lexicon: Lexicon | None = None) -> Gathering:
+    """Documents as they are to be stored, perhaps with the lexicon of others; to be closed."""
+    documents = Gathering(lexicon or Lexicon())
     for piece in pieces:
         documents.add(piece)
     return documents

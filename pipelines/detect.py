@@ -7,12 +7,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import PARTS, corpus_path
+from atd_dask.pipelines.report import count_words, describe_part
 from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.counters import count
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.errors import InputError
+from atd_dask.evaluation.copies import choose_groups, describe_copies, place_in_batch
 from atd_dask.evaluation.results import (
     FORMAT,
     describe_clusters,
@@ -72,8 +74,8 @@ def detect(
     with watch_detection(progress, rules.replicates, rules.searches) as tell:
         found = detect_clusters(
             model.table,
-            stores["test"],
-            stores,
+            stores["test"].without_copies(),
+            {part: store.without_copies() for part, store in stores.items()},
             rules,
             config.seed,
             client,
@@ -106,19 +108,27 @@ def make_result(
     model: NullModel,
     found: list[FoundCluster],
 ) -> dict[str, Any]:
-    """What result.json says."""
+    """What result.json says; `found` has the clusters of a batch without its copies."""
     test = stores["test"]
-    ids, labels = test.ids(), test.labels()
-    clusters = describe_clusters(found, test, model.table.shared, model.vocabulary, ids, labels)
+    shared, ids, labels = model.table.shared, test.ids(), test.labels()
+    rows = test.representatives()
+    clusters = describe_clusters(
+        found,
+        test.without_copies(),
+        shared,
+        model.vocabulary,
+        [ids[row] for row in rows.tolist()],
+        [labels[row] for row in rows.tolist()],
+    )
+    copies = test.copies()
+    if copies is not None:
+        place_in_batch(clusters, rows, copies, ids, labels)
     best = next(search for search in model.restarts if model.record in search)
     result = {
         "format": FORMAT,
         "name": config.name,
         "seed": config.seed,
-        "corpus": {
-            part: {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
-            for part, store in stores.items()
-        },
+        "corpus": {part: describe_part(store) for part, store in stores.items()},
         "null_model": {
             "n_topics": model.record.n_topics,
             "bic": model.record.bic,
@@ -128,6 +138,11 @@ def make_result(
         },
         "clusters": clusters,
     }
+    if copies is not None:
+        groups = choose_groups(copies)
+        words = count_words(test, [group[0] for group in groups], unseen=True)
+        usual = dict(zip(model.vocabulary, shared.tolist(), strict=True)) if groups else {}
+        result["copies"] = describe_copies(groups, words, usual, clusters, ids, labels)
     if config.evaluation.anomalous:
         result["evaluation"] = evaluate_clusters(clusters, labels, config.evaluation.anomalous)
     return result

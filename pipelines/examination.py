@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.assembly import Assembly, gather
+from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
 from atd_dask.pipelines.detect import make_result, warn_of_thin_pool
-from atd_dask.pipelines.ingest import PARTS, corpus_path, store_part
+from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
 from atd_dask.pipelines.known import find_same, known_path, list_words, recognise, store_known
 from atd_dask.pipelines.retrain import batch_store, model_config
 from atd_dask.pipelines.run import estimate_memory
@@ -21,6 +21,8 @@ from atd_dask.distribution.fields import fit_corpus
 from atd_dask.distribution.observation import check_memory, describe_cluster
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.distribution.running import Runner
+from atd_dask.documents import Copies
+from atd_dask.evaluation.copies import choose_groups, list_rows
 from atd_dask.evaluation.results import write_csv, write_json
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
@@ -32,6 +34,7 @@ from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import read_digest, read_model, write_model
 from atd_dask.storage.stages import stage_key
 from atd_dask.storage.sweeps import Drift, KnownCluster, SweepState, model_folder
+from atd_dask.text.counting import Gathering
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -142,15 +145,36 @@ class Examination:
 
     def _store(self, documents: Assembly) -> None:
         with closing(gather(documents.pieces())) as gathered:
-            store_part(self._mine, "test", gathered, self._base.vocabulary, self._progress)
+            copies = self._look_for_copies(gathered)
+            words = self._base.vocabulary
+            store_part(self._mine, "test", gathered, words, self._progress, copies)
+
+    def _look_for_copies(self, batch: Gathering) -> Copies | None:
+        """Training is read only if there is something to tell that it may have too."""
+        alone: dict[str, Copies]
+        alone = look_for_copies(self._config, {"test": batch}, self._client, self._progress)
+        if "test" not in alone or not choose_groups(alone["test"]):
+            return alone.get("test")
+        with ExitStack() as scratch:
+            parts = {}
+            for part in ("train", "validation"):
+                store = self._open(part)
+                pieces = read_pieces(store, np.ones(store.n_docs, dtype=np.bool_))
+                normal = gather(pieces, batch.lexicon)
+                parts[part] = scratch.enter_context(closing(normal))
+            parts["test"] = batch
+            beside: dict[str, Copies]
+            beside = look_for_copies(self._config, parts, self._client, self._progress)
+        return beside["test"]
 
     def _open(self, part: str) -> CorpusStore:
         config = self._mine if part == "test" else self._trained
         return CorpusStore.open(corpus_path(config, part))
 
     def _detect(self) -> list[FoundCluster]:
-        rules, seed, test = self._rules, self._config.seed, self._open("test")
-        normal = {part: self._open(part) for part in ("train", "validation")}
+        rules, seed = self._rules, self._config.seed
+        test = self._open("test").without_copies()
+        normal = {part: self._open(part).without_copies() for part in ("train", "validation")}
         # Searches under the model as it was trained, in batches that are a little larger than this
         # one: so they serve for other batches too, and can only find more.
         n_batch = round_up(test.n_docs)
@@ -182,11 +206,15 @@ class Examination:
         origins = self._sweeps[self._rest.owners].tolist()
         for cluster, described in zip(found, result["clusters"], strict=True):
             for document in described["documents"]:
-                document["sweep"] = origins[document["row"]]
+                for one in (document, *document.get("copies", ())):
+                    one["sweep"] = origins[one["row"]]
             if cluster.significant:
-                described |= self._recognise_found(cluster)
+                described |= self._recognise_found(cluster, list_rows(described))
+        for group in result.get("copies", ()):
+            for document in group["documents"]:
+                document["sweep"] = origins[document["row"]]
         news = tuple(self._news[place].describe() for place in sorted(self._news))
-        drift = self._measure(stores["test"], found)
+        drift = self._measure(stores["test"], result["clusters"])
         sweep = {
             "number": self._number,
             "sweeps": self._sweeps.tolist(),
@@ -199,9 +227,9 @@ class Examination:
         write_file(join(self._mine.output, "clusters.csv"), write_csv(result["clusters"]))
         return Findings(result, news, len(self._rest), drift, state)
 
-    def _recognise_found(self, cluster: FoundCluster) -> dict[str, Any]:
+    def _recognise_found(self, cluster: FoundCluster, rows: list[int]) -> dict[str, Any]:
         """Takes a cluster that was found for one of before if it is about the same words, else for
-        a new one."""
+        a new one; `rows` has its documents and their copies."""
         words = list_words(cluster.topic, self._table.shared, self._base.vocabulary)
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
@@ -213,8 +241,7 @@ class Examination:
         if known[place].number in self._config.sweep.dismissed:
             return {"cluster": known[place].number, "kind": "dismissed"}
         kind = "continuing" if place < len(self._state.clusters) else "new"
-        rows = np.sort(np.array(cluster.documents))
-        self._add_news(known[place], kind, self._rest.take(rows))
+        self._add_news(known[place], kind, self._rest.take(np.sort(np.array(rows))))
         return {"cluster": known[place].number, "kind": kind}
 
     def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
@@ -255,13 +282,13 @@ class Examination:
         ordered = tuple(clusters[place] for place in sorted(clusters))
         return replace(self._state, clusters=ordered, known=self._number)
 
-    def _measure(self, test: CorpusStore, found: list[FoundCluster]) -> Drift:
+    def _measure(self, test: CorpusStore, clusters: list[dict[str, Any]]) -> Drift:
         """How well the null model explains the new documents that are in no cluster."""
         _, fit = fit_corpus(self._runner, test, self._rules.fitter(self._table))
         counted = self._sweeps[self._rest.owners] == self._number
-        for cluster in found:
-            if cluster.significant:
-                counted[list(cluster.documents)] = False
+        for cluster in clusters:
+            if cluster["significant"]:
+                counted[list_rows(cluster)] = False
         n_tokens = int(fit.lengths[counted].sum())
         return Drift(
             sweep=self._number,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atd_dask.distribution.copies import find_copies
 from atd_dask.distribution.counters import count
 from atd_dask.distribution.counting import count_shards
+from atd_dask.distribution.running import Runner
+from atd_dask.documents import Copies
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.streams import open_stream
@@ -131,10 +134,11 @@ def _ingest(
             scratch.enter_context(closing(part))
         if vocabulary is None:
             vocabulary = choose_vocabulary(config, parts["train"])
+        parts = {part: parts[part] for part in PARTS if part in parts}
+        copies = look_for_copies(config, parts, client, progress)
         summary = {
-            part: store_part(config, part, parts[part], vocabulary, progress)
-            for part in PARTS
-            if part in parts
+            part: store_part(config, part, documents, vocabulary, progress, copies.get(part))
+            for part, documents in parts.items()
         }
         if "test" in parts:
             digest = summary["test"]["digest"]
@@ -234,12 +238,24 @@ def choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
     return vocabulary
 
 
+def look_for_copies(
+    config: RunConfig, parts: Mapping[str, Gathering], client: Client, progress: Progress
+) -> dict[str, Copies]:
+    """The near-copies in each part, unless every document is to be taken for itself."""
+    if config.corpus.copies == "keep":
+        return {}
+    n_docs = sum(part.n_docs for part in parts.values())
+    with progress.task("look for copies", n_docs, "documents") as task:
+        return find_copies(Runner(client), parts, task.advance)
+
+
 def store_part(
     config: RunConfig,
     part: str,
     documents: Gathering,
     vocabulary: Sequence[str],
     progress: Progress,
+    copies: Copies | None = None,
 ) -> dict[str, Any]:
     """Writes documents as a part of the corpus, over a vocabulary; gives a summary."""
     encoding = Encoding.choose(documents, vocabulary)
@@ -252,7 +268,7 @@ def store_part(
     }
     n_unseen = 0
     with (
-        CorpusWriter(path, vocabulary, encoding.unseen_words, attributes) as writer,
+        CorpusWriter(path, vocabulary, encoding.unseen_words, attributes, copies) as writer,
         progress.task(f"store {part}", documents.n_docs, "documents") as task,
     ):
         for batch in documents.batches():
@@ -271,6 +287,7 @@ def store_part(
         "path": path,
         "digest": store.digest,
         "documents": store.n_docs,
+        "copies": store.n_copies,
         "tokens": store.n_tokens,
         "terms": store.n_words,
         "unseen_terms": len(encoding.unseen_words),

@@ -14,7 +14,12 @@ from atd_dask.pipelines.ingest import texts_path
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.interface.report import Sources, render
-from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_TEXTS
+from atd_dask.interface.report.sources import (
+    MOST_COPIES,
+    MOST_DOCUMENTS,
+    MOST_GROUPS,
+    MOST_TEXTS,
+)
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
@@ -39,10 +44,14 @@ def write_report(output: str) -> str:
     listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
     documents = [document for some in listed for document in some]
     with_text = [document for some in listed for document in some[:MOST_TEXTS]]
+    groups = [group["documents"][:MOST_COPIES] for group in result.get("copies", ())[:MOST_GROUPS]]
+    with_text += [group[0] for group in groups]
+    copies = [copy for d in documents for copy in d.get("copies", ())[:MOST_COPIES]]
+    linked = [*documents, *copies, *(document for group in groups for document in group)]
     find_texts = read_texts if "sweep" not in result else read_texts_of_sweeps
     texts = find_texts(output, with_text)
     folder = _find_folder(run)
-    links = {d["row"]: find_original(d["id"], folder, output) for d in documents}
+    links = {d["row"]: find_original(d["id"], folder, output) for d in linked}
     sources = Sources(
         result=result,
         run=run,
@@ -74,9 +83,8 @@ def _read_result(output: str) -> dict[str, Any]:
 def _check_origin(
     output: str, result: Mapping[str, Any], test: CorpusStore, model: NullModel
 ) -> None:
-    sizes = {"documents": test.n_docs, "tokens": test.n_tokens, "terms": test.n_words}
     told = result["null_model"]
-    if result["corpus"]["test"] != sizes or (told["n_topics"], told["bic"]) != (
+    if result["corpus"]["test"] != describe_part(test) or (told["n_topics"], told["bic"]) != (
         model.record.n_topics,
         model.record.bic,
     ):
@@ -86,8 +94,17 @@ def _check_origin(
         )
 
 
-def count_words(store: CorpusStore, rows: Iterable[int]) -> dict[int, dict[str, int]]:
-    """The words of some documents; of the store, the blocks that have them are read."""
+def describe_part(store: CorpusStore) -> dict[str, int]:
+    """What a result says of a part of the corpus."""
+    sizes = {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
+    return sizes if store.n_copies is None else sizes | {"copies": store.n_copies}
+
+
+def count_words(
+    store: CorpusStore, rows: Iterable[int], unseen: bool = False
+) -> dict[int, dict[str, int]]:
+    """The words of some documents, with `unseen` also those outside the vocabulary; of the store,
+    the blocks that have them are read."""
     wanted = np.array(sorted(set(rows)), dtype=np.int64)
     owners = np.searchsorted(store.block_starts, wanted, side="right") - 1
     counts: dict[int, dict[str, int]] = {}
@@ -97,6 +114,12 @@ def count_words(store: CorpusStore, rows: Iterable[int]) -> dict[int, dict[str, 
             first, last = block.indptr[row - block.start : row - block.start + 2]
             pairs = zip(block.terms[first:last], block.counts[first:last], strict=True)
             counts[row] = {store.vocabulary[term]: int(count) for term, count in pairs}
+    if unseen and counts:
+        beside = store.unseen()
+        for row, words in counts.items():
+            of_row = beside[row]
+            pairs = zip(of_row.indices, of_row.data, strict=True)
+            words |= {store.unseen_words[term]: int(count) for term, count in pairs}
     return counts
 
 

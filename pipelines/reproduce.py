@@ -30,6 +30,7 @@ from atd_dask.evaluation.comparison import (
     judge_documents,
     judge_groups,
 )
+from atd_dask.evaluation.copies import list_rows
 from atd_dask.evaluation.metrics import Agreement
 from atd_dask.evaluation.paper_tables import (
     CorpusFigures,
@@ -131,7 +132,7 @@ def measure_corpus(
     for seed, one, result in zip(seeds, runs, results, strict=True):
         scores = likelihood.score_documents(test, read_model(model_path(one)).table)
         trials.append(list_trials(grid, seed, found, scores))
-        significant = [c["size"] for c in result["clusters"] if c["significant"]]
+        significant = [len(list_rows(c)) for c in result["clusters"] if c["significant"]]
         # Where ATD finds nothing the others may still name one cluster, and a document.
         sizes = max(len(significant), 1), max(sum(significant), 1)
         tasks.append(Task(labels, config.evaluation.anomalous, *sizes))
@@ -151,7 +152,9 @@ def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: i
         config,
         seed=seed,
         output=join(config.output, f"atd-{seed}"),
-        corpus=CorpusConfig(train=train, validation=validation, test=test),
+        corpus=CorpusConfig(
+            train=train, validation=validation, test=test, copies=config.corpus.copies
+        ),
     )
 
 
@@ -166,6 +169,7 @@ def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
     return replace(
         config,
         output=f"{config.output}-lda",
+        corpus=replace(config.corpus, copies="keep"),
         null_model=replace(
             config.null_model, topic_model="lda", topics=TopicsConfig(max=n_topics, min=n_topics)
         ),

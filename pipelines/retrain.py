@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from atd_dask.pipelines.assembly import Assembly, Mask, gather
-from atd_dask.pipelines.ingest import choose_vocabulary, corpus_path, ingest, store_part
+from atd_dask.pipelines.ingest import (
+    choose_vocabulary,
+    corpus_path,
+    ingest,
+    look_for_copies,
+    store_part,
+)
 from atd_dask.pipelines.train import model_path, train
 
 from atd_dask.distribution.fields import fit_corpus
@@ -89,7 +95,7 @@ def make_model(
     if state.model is None:
         ingest(mine, client, progress)
     else:
-        _gather_normal(config, mine, state, progress)
+        _gather_normal(config, mine, state, client, progress)
     summary = train(mine, client, progress)
     unseen_share, log_likelihood = _measure(mine, client)
     stores = [CorpusStore.open(corpus_path(mine, part)) for part in ("train", "validation")]
@@ -116,7 +122,7 @@ def _measure(mine: RunConfig, client: Client) -> tuple[float, float]:
 
 
 def _gather_normal(
-    config: RunConfig, mine: RunConfig, state: SweepState, progress: Progress
+    config: RunConfig, mine: RunConfig, state: SweepState, client: Client, progress: Progress
 ) -> None:
     """Stores the latest documents that are in no reported cluster, nor still being tested."""
     assert state.model is not None
@@ -135,7 +141,11 @@ def _gather_normal(
     dismissed = config.sweep.dismissed
     reported = {id for c in state.clusters if c.number not in dismissed for id in c.documents}
     key = stage_key(
-        [store.digest for store in stores], sorted(reported), wanted, config.corpus.validation_share
+        [store.digest for store in stores],
+        sorted(reported),
+        wanted,
+        config.corpus.validation_share,
+        config.corpus.copies,
     )
     done = finished_stage(mine.output, "ingest", key)
     if done is not None:
@@ -149,13 +159,15 @@ def _gather_normal(
         stream = open_stream(config.seed, f"validation/{mine.output.rpartition('/')[2]}")
         order = stream.permutation(documents.n_docs)
         aside[order[: round(share * documents.n_docs)]] = True
-        parts = documents.divide([~aside, aside])
-        for part in parts:
+        divided = documents.divide([~aside, aside])
+        parts = dict(zip(("train", "validation"), divided, strict=True))
+        for part in divided:
             scratch.enter_context(closing(part))
-        vocabulary = choose_vocabulary(config, parts[0])
+        vocabulary = choose_vocabulary(config, parts["train"])
+        copies = look_for_copies(config, parts, client, progress)
         summary = {
-            name: store_part(mine, name, part, vocabulary, progress)
-            for name, part in zip(("train", "validation"), parts, strict=True)
+            name: store_part(mine, name, part, vocabulary, progress, copies.get(name))
+            for name, part in parts.items()
         }
     finish_stage(mine.output, "ingest", key, summary)
 

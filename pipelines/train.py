@@ -36,23 +36,23 @@ def train(
     A model that was made from the same store in the same way is left as it is, and a training that
     was cut off goes on.
     """
-    corpus = CorpusStore.open(corpus_path(config, "train"))
+    store = CorpusStore.open(corpus_path(config, "train"))
     settings = {
         "null_model": as_dict(config.null_model),
         "seed": config.seed,
         "compatibility": config.compatibility,
     }
-    key = stage_key(FORMAT, corpus.digest, settings)
+    key = stage_key(FORMAT, store.digest, settings)
     path = model_path(config)
     done = None if fresh else finished_stage(config.output, "train", key)
     if done is not None and _is_there(path, done["digest"]):
         progress.say("the null model is up to date")
         return done
-    if corpus.n_tokens == 0:
-        raise InputError(f"the training documents must have words, but {corpus.url} has none")
+    if store.n_tokens == 0:
+        raise InputError(f"the training documents must have words, but {store.url} has none")
     topics = config.null_model.topics
     training = Training(
-        corpus,
+        store.without_copies(),
         OrderRange(topics.max, topics.min, topics.step),
         Convergence(config.null_model.tolerance, config.null_model.max_iterations),
         config.seed,
@@ -85,10 +85,10 @@ def train(
     best = choose_best(searches)
     model = NullModel(
         best,
-        corpus.vocabulary,
+        store.vocabulary,
         tuple(search.records for search in searches),
         settings,
-        corpus.digest,
+        store.digest,
     )
     digest = write_model(path, model)
     summary = {

@@ -272,3 +272,61 @@ def nearest_neighbour_p_value(document, train, number):
     mine = distance(document, train)
     own = [distance(one, [o for m, o in enumerate(train) if m != n]) for n, one in enumerate(train)]
     return sum(mine < other for other in own) / len(train)
+
+
+def near_copies(one, other):
+    """Whether two documents (word to count) say the same in nearly the same words."""
+    if min(len(one), len(other)) < 5:
+        return False
+    tokens = [
+        {(word, i) for word, count in document.items() for i in range(min(count, 8))}
+        for document in (one, other)
+    ]
+    words = [set(one), set(other)]
+    if min(len(one), len(other)) < 20:
+        return tokens[0] == tokens[1]
+    return all(4 * len(a & b) >= 3 * len(a | b) for a, b in (tokens, words))
+
+
+def part_copies(documents, parts):
+    """For each document the first representative of its part that it is a near-copy of, -1 for
+    none; and which of the last part are near-copies of a representative of another part."""
+    copy_of = []
+    like = []
+    for d, document in enumerate(documents):
+        near = [r for r in range(d) if copy_of[r] == -1 and near_copies(document, documents[r])]
+        like.append(parts[d] == parts[-1] and any(parts[r] != parts[d] for r in near))
+        copy_of.append(min((r for r in near if parts[r] == parts[d]), default=-1))
+    return copy_of, like
+
+
+def _mix(value):
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EB % 2**64
+    return value ^ (value >> 31)
+
+
+def sign_document(document, keys, multipliers, n_bands):
+    """The signatures of a document (term to count): of the whole, and of each band."""
+    if len(document) < 5:
+        return 0, [0] * n_bands
+    tokens = [
+        _mix((keys[term] + (i + 1) * 0x9E3779B97F4A7C15) % 2**64)
+        for term, count in document.items()
+        for i in range(min(count, 8))
+    ]
+    whole = max(_mix(sum(tokens) % 2**64), 1)
+    if len(document) < 20:
+        return whole, [0] * n_bands
+    least = [
+        min((factor * (token >> 32) + summand) % 2**32 for token in tokens)
+        for factor, summand in zip(*multipliers, strict=True)
+    ]
+    size = len(least) // n_bands
+    bands = []
+    for band in range(n_bands):
+        joined = band + 1
+        for value in least[band * size : (band + 1) * size]:
+            joined = _mix(joined ^ ((value + 0x9E3779B97F4A7C15) % 2**64))
+        bands.append(max(joined, 1))
+    return whole, bands

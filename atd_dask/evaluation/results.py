@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atd_dask.evaluation.copies import list_rows
 from atd_dask.evaluation.metrics import (
     Labels,
     average,
@@ -119,7 +120,7 @@ def evaluate_clusters(
     whole, remaining = [], []
     found = [cluster for cluster in clusters if cluster["significant"]]
     for cluster in clusters:
-        rows = [document["row"] for document in cluster["documents"]]
+        rows = list_rows(cluster)
         agreement = compare_cluster(rows, labels, anomalous, gone)
         if agreement is not None:
             cluster["evaluation"] = {
@@ -132,8 +133,7 @@ def evaluate_clusters(
             whole.append(agreement.whole if agreement else nothing)
             remaining.append(agreement.remaining if agreement else nothing)
             gone |= set(rows)
-    lists = [[document["row"] for document in cluster["documents"]] for cluster in found]
-    individual = compare_documents(lists, labels, anomalous)
+    individual = compare_documents(list(map(list_rows, found)), labels, anomalous)
     group, group_remaining = average(whole), average(remaining)
     return {
         "group": {"f1": group.f1, "auc": group.auc},
@@ -148,21 +148,17 @@ def write_json(result: dict[str, Any]) -> bytes:
 
 
 def write_csv(clusters: Sequence[dict[str, Any]]) -> bytes:
-    """A row for each document of a cluster."""
+    """A row for each document of a cluster, and after it one for each of its copies."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["cluster", "significant", "p_value", "row", "id", "share", "labels"])
+    columns = ["row", "id", "share", "labels", "copy_of"]
+    table.writerow(["cluster", "significant", "p_value", *columns])
     for cluster in clusters:
+        judged = [cluster["index"], cluster["significant"], cluster["p_value"]]
         for document in cluster["documents"]:
-            table.writerow(
-                [
-                    cluster["index"],
-                    cluster["significant"],
-                    cluster["p_value"],
-                    document["row"],
-                    document["id"],
-                    document["share"],
-                    " ".join(document["labels"]),
-                ]
-            )
+            row, labels = document["row"], " ".join(document["labels"])
+            table.writerow([*judged, row, document["id"], document["share"], labels, ""])
+            for copy in document.get("copies", ()):
+                labels = " ".join(copy["labels"])
+                table.writerow([*judged, copy["row"], copy["id"], "", labels, row])
     return text.getvalue().encode()

@@ -73,6 +73,16 @@ class CorpusConfig:
         bool,
         Rule("whether the texts of the batch are kept, so that the report can show some of them"),
     ] = True
+    copies: Annotated[
+        str,
+        Rule(
+            "`group` lets one document stand for its near-copies, and tells of these apart; `keep`"
+            " takes every document for itself",
+            choices=("group", "keep"),
+            default_words="`group`; `keep` with `detection.rules: paper` and with"
+            " `compatibility: authors`",
+        ),
+    ] = "group"
     text: Annotated[
         TextOptions,
         Rule(
@@ -397,6 +407,10 @@ def _complete(tree: MappingNode, stem: str) -> MappingNode:
         for key, value in PAPER.items():
             kind = "bool" if value in ("true", "false") else "str"
             tree = tree.put_default(f"detection.{key}", ScalarNode(rules.place, value, kind))
+    for key, old in (("detection.rules", "paper"), ("compatibility", "authors")):
+        given = tree.get(key)
+        if isinstance(given, ScalarNode) and given.text == old:
+            tree = tree.put_default("corpus.copies", ScalarNode(given.place, "keep"))
     return tree
 
 

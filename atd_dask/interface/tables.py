@@ -37,12 +37,12 @@ def _print_framed(lines: Sequence[Sequence[str]]) -> None:
 def print_corpora(parts: Mapping[str, Mapping[str, Any]]) -> None:
     """What ingest made: a row for each part of the corpus, and a line for each reason why documents
     were skipped."""
-    header = ("part", "documents", "tokens", "terms", "skipped", "store")
+    header = ("part", "documents", "copies", "tokens", "terms", "skipped", "store")
     rows = []
     remarks = []
     for name, part in parts.items():
         skipped = {reason: part["skipped"][reason] for reason in sorted(part["skipped"])}
-        sizes = [part["documents"], part["tokens"], part["terms"]]
+        sizes = [part["documents"], part["copies"] or 0, part["tokens"], part["terms"]]
         sizes.append(sum(found["documents"] for found in skipped.values()))
         rows.append((name, *(f"{size:,}" for size in sizes), part["path"]))
         remarks += [
@@ -82,7 +82,7 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         words = [w["word"] for w in cluster["salient_words"] if w["occurring"]][:8]
         row = [
             str(cluster["index"]),
-            f"{cluster['size']:,}",
+            _count_documents(cluster),
             f"{cluster['p_value']:.4g}",
             "yes" if cluster["significant"] else "no",
             " ".join(words),
@@ -102,6 +102,8 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         print_table(header, rows)
     else:
         print("no cluster was found")
+    if groups := result.get("copies"):
+        print(clean(_describe_copies(groups)))
     evaluation = result.get("evaluation", {})
     for name, meaning in (
         ("group", "mean of the significant clusters"),
@@ -110,6 +112,19 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         if name in evaluation:
             f1, auc = evaluation[name]["f1"], evaluation[name]["auc"]
             print(f"{meaning}: F1 {f1:.2f}, AUC {auc:.2f}")
+
+
+def _count_documents(cluster: Mapping[str, Any]) -> str:
+    """Copies are counted apart."""
+    n_copies = cluster.get("n_copies", 0)
+    return f"{cluster['size']:,}" + (f" + {n_copies:,}" if n_copies else "")
+
+
+def _describe_copies(groups: Sequence[Mapping[str, Any]]) -> str:
+    number = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
+    n_docs = sum(group["size"] for group in groups)
+    largest = f"{groups[0]['size']:,} documents, {' '.join(groups[0]['words'][:8])}"
+    return f"copies: {number} ({n_docs:,} documents) that training lacks; the largest: {largest}"
 
 
 def print_places(places: Mapping[str, str]) -> None:

@@ -2,7 +2,10 @@
 
     X               documents × words, CSR: the counts of the words of the vocabulary
     obs             for each document `id`, `labels` (joined by tabs), `length` (tokens of known
-                    words) and `unseen` (tokens of words that the vocabulary does not have)
+                    words) and `unseen` (tokens of words that the vocabulary does not have); where
+                    near-copies were looked for also `copy_of` (the row of the document that stands
+                    for it, -1 where there is none) and `in_training` (1 in a group of copies that
+                    has a counterpart in training)
     var             the vocabulary, `word`
     obsm/unseen     documents × unseen words, CSR
     uns             `unseen_words`, `block_starts` (the last entry is the number of documents) and
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.documents import CountBatch
+from atd_dask.documents import Copies, CountBatch
 from atd_dask.errors import InputError
 from atd_dask.kernels.model import Block
 from atd_dask.storage.groups import SealedGroup
@@ -32,8 +35,10 @@ from atd_dask.storage.groups import SealedGroup
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+    from atd_dask.kernels.blocks import Corpus
+
 KIND = "corpus"
-VERSION = 1
+VERSION = 2
 FORMAT = f"atd-dask-{KIND}/{VERSION}"
 
 LABEL_SEPARATOR = "\t"
@@ -56,13 +61,15 @@ class CorpusStore:
         self.n_entries = counts["entries"]
         self.n_tokens = counts["tokens"]
         self.n_blocks = counts["blocks"]
+        # None where they were not looked for: all documents stand for themselves.
+        self.n_copies: int | None = counts.get("copies")
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> CorpusStore:
         return cls(SealedGroup.open(url, KIND, VERSION))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.url, self.digest)
+        return reopen, (self.url, self.digest)
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
@@ -116,6 +123,27 @@ class CorpusStore:
         """For every document the tokens of words of the vocabulary."""
         return self._group.read("obs/length")
 
+    def copies(self) -> Copies | None:
+        """The near-copies; None where they were not looked for."""
+        if self.n_copies is None:
+            return None
+        in_training = self._group.read("obs/in_training").astype(np.bool_)
+        return Copies(self._group.read("obs/copy_of"), in_training)
+
+    def representatives(self) -> NDArray[np.int64]:
+        """The rows of the documents that are no copies."""
+        copies = self.copies() if self.n_copies else None
+        if copies is None:
+            return np.arange(self.n_docs)
+        return np.flatnonzero(copies.copy_of < 0)
+
+    def without_copies(self) -> Corpus:
+        """The corpus in which one document stands for its copies; the row of a document there is
+        its place among `representatives`."""
+        from atd_dask.storage.representatives import Representatives  # slow to load
+
+        return Representatives(self, self.representatives()) if self.n_copies else self
+
     def unseen(self) -> csr_matrix:
         """Documents × unseen words: how often each word that the vocabulary lacks occurs."""
         return self._matrix("obsm/unseen", len(self.unseen_words))
@@ -144,7 +172,8 @@ class CorpusStore:
             )
 
 
-def _reopen(url: str, digest: str) -> CorpusStore:
+def reopen(url: str, digest: str) -> CorpusStore:
+    """A store that has arrived in another process."""
     store = CorpusStore.open(url)
     if store.digest != digest:
         raise InputError(

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.documents import CountBatch
+from atd_dask.documents import Copies, CountBatch
 from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import BLOCK_DOCUMENTS, BLOCK_ENTRIES, BlockCutter
 from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
@@ -25,6 +25,7 @@ CHUNK_TEXTS = 2**12
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
+_UINT8 = np.dtype(np.uint8)
 _INT32_MAX = np.iinfo(np.int32).max
 
 _DICT = {"encoding-type": "dict", "encoding-version": "0.1.0"}
@@ -48,6 +49,7 @@ class CorpusWriter:
     Otherwise nothing remains of it and an older store stays. The same documents, words and
     attributes give the same bytes, however the documents are cut into batches. `attributes` may be
     changed until the end; it must be fit for JSON and hold nothing that differs between equal runs.
+    `copies` has the near-copies among all the documents, where they were looked for.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class CorpusWriter:
         vocabulary: Sequence[str],
         unseen_words: Sequence[str] = (),
         attributes: Mapping[str, Any] | None = None,
+        copies: Copies | None = None,
         *,
         block_entries: int = BLOCK_ENTRIES,
         block_documents: int = BLOCK_DOCUMENTS,
@@ -63,6 +66,7 @@ class CorpusWriter:
         self.attributes = dict(attributes or {})
         self._words = _as_words(vocabulary, "vocabulary")
         self._unseen_words = _as_words(unseen_words, "unseen words")
+        self._copies = copies
         self._group = GroupWriter(url, FORMAT)
         self._blocks = BlockCutter(block_entries, block_documents)
         self._n_docs = 0
@@ -82,7 +86,10 @@ class CorpusWriter:
         group.group("", {"encoding-type": "anndata", "encoding-version": "0.1.0"})
         for path in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
             group.group(path, _DICT)
-        group.group("obs", _frame("id", ["labels", "length", "unseen"]))
+        columns = ["labels", "length", "unseen"]
+        if self._copies is not None:
+            columns += ["copy_of", "in_training"]
+        group.group("obs", _frame("id", columns))
         group.group("var", _frame("word", []))
         self._ids = group.stream("obs/id", TEXT, CHUNK_TEXTS, _STRINGS)
         self._labels = group.stream("obs/labels", TEXT, CHUNK_TEXTS, _STRINGS)
@@ -138,15 +145,23 @@ class CorpusWriter:
         self._group.stream("uns/block_starts", _INT64, CHUNK_DOCUMENTS, _ARRAY).append(starts)
         attributes = json.dumps(self.attributes, sort_keys=True, allow_nan=False)
         self._group.put("uns/attributes", np.array(attributes, dtype=TEXT), _STRING)
-        self._group.seal(
-            {
-                "documents": self._n_docs,
-                "words": len(self._words),
-                "entries": self._counts.n_entries,
-                "tokens": self._n_tokens,
-                "blocks": len(starts) - 1,
-            }
-        )
+        counts = {
+            "documents": self._n_docs,
+            "words": len(self._words),
+            "entries": self._counts.n_entries,
+            "tokens": self._n_tokens,
+            "blocks": len(starts) - 1,
+        }
+        if self._copies is not None:
+            counts["copies"] = self._write_copies(self._copies)
+        self._group.seal(counts)
+
+    def _write_copies(self, copies: Copies) -> int:
+        """Writes the near-copies; gives how many there are."""
+        copy_of, in_training = _check_copies(copies, self._n_docs)
+        self._group.stream("obs/copy_of", _INT64, CHUNK_DOCUMENTS, _ARRAY).append(copy_of)
+        self._group.stream("obs/in_training", _UINT8, CHUNK_DOCUMENTS, _ARRAY).append(in_training)
+        return int(np.count_nonzero(copy_of >= 0))
 
 
 class _Csr:
@@ -218,6 +233,24 @@ def _check_counts(
     sums = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=sums[1:])
     return sums[indptr[1:]] - sums[indptr[:-1]]
+
+
+def _check_copies(copies: Copies, n_docs: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Refuse copies of other documents, and copies of copies."""
+    copy_of, in_training = copies.copy_of, copies.in_training
+    if not len(copy_of) == len(in_training) == n_docs:
+        raise InputError(
+            f"the copies of {n_docs} documents must be told for each of them, got"
+            f" {len(copy_of)} and {len(in_training)}"
+        )
+    rows = np.flatnonzero(copy_of >= 0)
+    wrong = rows[(copy_of[rows] >= rows) | (copy_of[copy_of[rows] % n_docs] >= 0)]
+    if len(wrong):
+        raise InputError(
+            "a copy must belong to an earlier document that is none, got row"
+            f" {copy_of[wrong[0]]} for row {wrong[0]}"
+        )
+    return copy_of, in_training
 
 
 def _as_words(words: Sequence[str], what: str) -> NDArray[Any]:

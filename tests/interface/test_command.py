@@ -197,7 +197,14 @@ class Job:
 
 
 SUMMARY = {
-    "train": {"documents": 3, "tokens": 9, "terms": 5, "path": "somewhere", "skipped": {}},
+    "train": {
+        "documents": 3,
+        "copies": 1,
+        "tokens": 9,
+        "terms": 5,
+        "path": "somewhere",
+        "skipped": {},
+    },
 }
 MODEL = {
     "n_topics": 4,
@@ -217,8 +224,8 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "ingest": (
         {"corpus": SUMMARY},
         [
-            "part   documents  tokens  terms  skipped  store",
-            "train  3          9       5      0        somewhere",
+            "part   documents  copies  tokens  terms  skipped  store",
+            "train  3          1       9       5      0        somewhere",
         ],
     ),
     "train": (

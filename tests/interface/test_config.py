@@ -152,6 +152,18 @@ def test_paper_rules_give_way_to_what_is_given(tmp_path: Path) -> None:
     assert detection.membership.replicates == 1000
 
 
+def test_copies_are_grouped_but_by_the_rules_of_others(tmp_path: Path) -> None:
+    corpus = "corpus: {dataset: synthetic}\n"
+    paper, authors = "detection: {rules: paper}\n", "compatibility: authors\n"
+    for text, expected in (("", "group"), (paper, "keep"), (authors, "keep")):
+        path = write(tmp_path, corpus + text)
+        assert load(path).corpus.copies == expected
+        assert load(path, ["corpus.copies=group"]).corpus.copies == "group"
+        assert load(path, ["corpus.copies=keep"]).corpus.copies == "keep"
+    (problem,) = find_problems(write(tmp_path, "corpus: {dataset: synthetic, copies: drop}\n"))
+    assert problem == "corpus.copies must be group or keep, got drop (c.yaml, line 1)"
+
+
 def test_mistakes_are_found_under_paper_rules(tmp_path: Path) -> None:
     text = "corpus: {dataset: synthetic}\ndetection: {rules: paper, membership: 5}\n"
     assert find_problems(write(tmp_path, text)) == [

@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atd_dask.interface.report import Sources, render
-from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_WORDS
+from atd_dask.interface.report.sources import (
+    MOST_COPIES,
+    MOST_DOCUMENTS,
+    MOST_GROUPS,
+    MOST_WORDS,
+)
 from atd_dask.interface.report.view import make_view
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
@@ -492,3 +497,24 @@ def test_contrast() -> None:
         ):
             low, high = sorted((luminance(colours[ink]), luminance(colours[paper])))
             assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
+
+
+def test_copies_are_folded_and_escaped() -> None:
+    hostile = "</summary><script>alert(1)</script>"
+    cluster = make_cluster()
+    row = cluster["documents"][0]["row"]
+    copies = [{"row": 900 + n, "id": f"{hostile}{n}", "labels": []} for n in range(MOST_COPIES + 3)]
+    cluster["documents"][0]["copies"] = copies
+    cluster["n_copies"] = len(copies)
+    sources = make_sources(cluster)
+    group = {"size": 4, "cluster": 1, "words": [hostile, "tea"], "documents": copies[:4]}
+    result = {**sources.result, "copies": [group] * (MOST_GROUPS + 1)}
+    page = render(replace(sources, result=result, links={901: "https://example.org/901"})).decode()
+    assert "<script>alert" not in page
+    assert f"{cluster['size']}\N{NO-BREAK SPACE}documents and 103\N{NO-BREAK SPACE}copies" in page
+    assert "<summary>103 copies</summary>" in page
+    assert "The first 100; all are in <code>result.json</code>." in page
+    assert "204 documents in 51 groups of near-copies" in page
+    assert "The first 50 of 51 groups" in page
+    assert 'href="https://example.org/901"' in page
+    assert f"row {row}<" in page

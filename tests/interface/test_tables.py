@@ -11,6 +11,7 @@ from atd_dask.interface.tables import format_facts, print_clusters, print_corpor
 PARTS: dict[str, Any] = {
     "train": {
         "documents": 12345,
+        "copies": 1001,
         "tokens": 7,
         "terms": 3,
         "path": "runs/a/train.zarr",
@@ -19,16 +20,23 @@ PARTS: dict[str, Any] = {
             "no field text": {"documents": 1000, "first": "a.jsonl:9"},
         },
     },
-    "test": {"documents": 1, "tokens": 2, "terms": 3, "path": "[b]x", "skipped": {}},
+    "test": {
+        "documents": 1,
+        "copies": None,  # not looked for
+        "tokens": 2,
+        "terms": 3,
+        "path": "[b]x",
+        "skipped": {},
+    },
 }
 
 
 def test_corpora(capsys: pytest.CaptureFixture[str]) -> None:
     print_corpora(PARTS)
     assert capsys.readouterr().out.splitlines() == [
-        "part   documents  tokens  terms  skipped  store",
-        "train  12,345     7       3      1,002    runs/a/train.zarr",
-        "test   1          2       3      0        [b]x",
+        "part   documents  copies  tokens  terms  skipped  store",
+        "train  12,345     1,001   7       3      1,002    runs/a/train.zarr",
+        "test   1          0       2       3      0        [b]x",
         "train: skipped 1,000, no field text; the first: a.jsonl:9",
         "train: skipped 2, not JSON; the first: a.jsonl:3�[31m",
     ]

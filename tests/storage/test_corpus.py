@@ -282,9 +282,9 @@ def test_a_corpus_of_another_program_is_refused(tmp_path: Path) -> None:
 def test_a_store_of_a_later_version_says_what_to_do(tmp_path: Path) -> None:
     write_corpus(tmp_path / "c")
     path = tmp_path / "c" / "manifest.json"
-    later = replace(Manifest.from_bytes(path.read_bytes()), format="atd-dask-corpus/2")
+    later = replace(Manifest.from_bytes(path.read_bytes()), format="atd-dask-corpus/3")
     path.write_bytes(later.to_bytes())
-    with pytest.raises(InputError, match=r"corpus/2, .*up to version 1: install a newer"):
+    with pytest.raises(InputError, match=r"corpus/3, .*up to version 2: install a newer"):
         CorpusStore.open(tmp_path / "c")
 
 

@@ -19,7 +19,7 @@ def test_a_corpus_is_described(tmp_path: Path) -> None:
     size = sum(path.stat().st_size for path in (tmp_path / "c").rglob("*") if path.is_file())
     assert facts == {
         "kind": "corpus",
-        "format": "atd-dask-corpus/1",
+        "format": "atd-dask-corpus/2",
         "url": str(tmp_path / "c"),
         "digest": store.digest,
         "bytes": size,

@@ -12,6 +12,9 @@ from atd_dask.text.words import Tokeniser
 MOST_DOCUMENTS = 500
 MOST_TEXTS = 200
 MOST_WORDS = 300
+# So many copies of a document, and so many groups of copies.
+MOST_COPIES = 100
+MOST_GROUPS = 50
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -30,7 +30,13 @@ from atd_dask.interface.report.sentences import (
     say_searches,
     say_verdict,
 )
-from atd_dask.interface.report.sources import MOST_DOCUMENTS, MOST_WORDS, Sources
+from atd_dask.interface.report.sources import (
+    MOST_COPIES,
+    MOST_DOCUMENTS,
+    MOST_GROUPS,
+    MOST_WORDS,
+    Sources,
+)
 from atd_dask.interface.wording import clean, shorten
 
 SUMMARY_WORDS, SUMMARY_LETTERS = 8, 30
@@ -60,6 +66,26 @@ class WordList:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """A near-copy of a document."""
+
+    row: int
+    id: str
+    link: str | None
+
+
+@dataclass(frozen=True)
+class CopiesView:
+    """A group of near-copies that training has no counterpart of."""
+
+    size: int
+    cluster: int | None  # the significant cluster that it belongs to
+    words: tuple[str, ...]
+    passage: Passage | None  # the text of the first, where that is kept
+    documents: tuple[Copy, ...]  # perhaps not all
+
+
+@dataclass(frozen=True)
 class DocumentRow:
     """A document of a cluster."""
 
@@ -73,6 +99,8 @@ class DocumentRow:
     words: tuple[tuple[str, int], ...]  # its words that the new topic makes more likely
     more_words: int
     passage: Passage | None  # its text, where that is kept
+    copies: tuple[Copy, ...]  # perhaps not all
+    n_copies: int
 
 
 @dataclass(frozen=True)
@@ -122,6 +150,9 @@ class View:
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]
     continuing: tuple[ContinuingView, ...]
+    copies: tuple[CopiesView, ...]
+    n_groups: int  # of copies, all told
+    n_copied: int  # documents in these
     summary_metrics: tuple[tuple[str, str, str], ...]
     n_topics: int
     orders: Markup | None
@@ -165,6 +196,9 @@ def make_view(sources: Sources) -> View:
         found=found,
         candidates=candidates,
         continuing=tuple(_view_continuing(result.get("sweep", {}))),
+        copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
+        n_groups=len(result.get("copies", ())),
+        n_copied=sum(group["size"] for group in result.get("copies", ())),
         summary_metrics=tuple(_view_metrics(result.get("evaluation", {}))),
         n_topics=model["n_topics"],
         orders=_draw_orders(model),
@@ -213,7 +247,7 @@ def _view_cluster(
         index=cluster["index"],
         significant=cluster["significant"],
         size=cluster["size"],
-        documents_text=count(cluster["size"], "document"),
+        documents_text=count(cluster["size"], "document") + _say_copies(cluster),
         p_value=show_p_value(cluster["p_value"]),
         search_p_value="–"
         if cluster["search_p_value"] is None
@@ -300,6 +334,36 @@ def _view_document(
         tuple((clean(word), counts[word]) for word in words[:DOCUMENT_WORDS]),
         max(len(words) - DOCUMENT_WORDS, 0),
         _view_text(sources, document["row"], kinds),
+        tuple(_view_copy(copy, sources) for copy in document.get("copies", ())[:MOST_COPIES]),
+        len(document.get("copies", ())),
+    )
+
+
+def _say_copies(cluster: Mapping[str, Any]) -> str:
+    n_copies = cluster.get("n_copies", 0)
+    return f" and {count(n_copies, 'copy', 'copies')}" if n_copies else ""
+
+
+def _view_copy(copy: Mapping[str, Any], sources: Sources) -> Copy:
+    return Copy(copy["row"], clean(copy["id"]), sources.links.get(copy["row"]))
+
+
+def _list_groups(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    groups: Sequence[Mapping[str, Any]] = result.get("copies", ())
+    return groups[:MOST_GROUPS]
+
+
+def _view_copies(
+    group: Mapping[str, Any], sources: Sources, forms: Mapping[str, str]
+) -> CopiesView:
+    documents = group["documents"]
+    passage = _view_text(sources, documents[0]["row"], {})
+    return CopiesView(
+        size=group["size"],
+        cluster=group["cluster"],
+        words=tuple(shorten(forms.get(word, word), SUMMARY_LETTERS) for word in group["words"]),
+        passage=passage and replace(passage, note=""),  # which speaks of a topic
+        documents=tuple(_view_copy(document, sources) for document in documents[:MOST_COPIES]),
     )
 
 

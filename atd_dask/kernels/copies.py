@@ -1,0 +1,259 @@
+"""Near-copies: which documents say the same in nearly the same words.
+
+A document is the set of its tokens: a word that occurs three times is (word, 1), (word, 2) and
+(word, 3). All words count, those outside the vocabulary too. Two documents are near-copies if they
+share three quarters of their tokens, and three quarters of their words: |A ∩ B| ≥ ¾ |A ∪ B| for
+both. This is decided exactly; MinHash signatures, cut into bands, only say which pairs are looked
+at.
+
+- The words by themselves must agree as well, and a word has no more than `MOST_TOKENS` tokens: a
+  word that is repeated hundreds of times makes no copies.
+- Three quarters of a short document may be a form that others fill in too: with fewer than
+  `LEAST_NEAR` words only the same words, as often, are a copy.
+- Very short documents are equal by chance. Where two tokens agree with a chance of 1/200, which is
+  much for prose without stop words, two documents of n words are equal with n!/200ⁿ: for five words
+  that is once in a corpus of ten thousand documents, or less. Documents with fewer than
+  `LEAST_WORDS` words have no copies.
+
+Copies do not chain: in the order of the rows a document becomes a copy of the first representative
+that it is a near-copy of, and a representative itself if there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.jit import inner_kernel, kernel
+from atd_dask.kernels.model import Block, Ints
+
+MOST_TOKENS = 8  # of one word
+LEAST_WORDS = 5
+LEAST_NEAR = 20
+
+# A pair that shares a share s of its tokens is looked at with a chance of 1 - (1 - s⁶)²⁰: 0.98 for
+# three quarters, 0.9999 for 0.85, 0.001 for a fifth, which two documents on one subject may share.
+# Equal documents always are.
+N_BANDS = 20
+BAND_SIZE = 6
+
+# A document is compared with so many representatives that share a band with it, the first ones. So
+# the work stays proportional to the number of documents, even for thousands that fill in one form.
+MOST_LISTED = 16
+
+Hashes = NDArray[np.uint64]
+Buckets = NDArray[np.int32]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+class Signatures(NamedTuple):
+    """By what documents are put side by side; 0 where they are not."""
+
+    whole: Hashes  # documents: the same for equal documents
+    bands: Hashes  # documents × bands
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Signatures]) -> Signatures:
+        nothing = Signatures(np.zeros(0, np.uint64), np.zeros((0, N_BANDS), np.uint64))
+        whole, bands = zip(nothing, *parts, strict=True)
+        return cls(np.concatenate(whole), np.concatenate(bands))
+
+
+class Parting(NamedTuple):
+    """Documents parted into representatives and their copies."""
+
+    copy_of: Ints  # documents: the representative that a copy belongs to, -1 for representatives
+    has_counterpart: NDArray[np.bool_]  # documents: those like one of an earlier part
+    n_compared: int  # pairs whose words were compared
+
+
+def make_word_keys(words: Sequence[str]) -> Hashes:
+    """A number for each word that depends on nothing but its letters."""
+    digests = (hashlib.blake2b(w.encode("utf-8", "surrogatepass"), digest_size=8) for w in words)
+    return np.frombuffer(b"".join(digest.digest() for digest in digests), dtype="<u8").astype(
+        np.uint64
+    )
+
+
+def draw_multipliers() -> NDArray[np.uint32]:
+    """2 × (bands · size): the odd factors and the summands of the hash functions. They are part of
+    the definition, not of a run: the same documents have the same copies whatever the seed."""
+    size = N_BANDS * BAND_SIZE
+    content = b"".join(
+        hashlib.blake2b(f"near-copies/{n}".encode(), digest_size=8).digest() for n in range(size)
+    )
+    drawn = np.frombuffer(content, dtype="<u4").reshape(size, 2).T.astype(np.uint32)
+    drawn[0] |= np.uint32(1)
+    return np.ascontiguousarray(drawn)
+
+
+def sign_documents(block: Block, keys: Hashes) -> Signatures:
+    """The signatures of documents whose terms have these keys."""
+    whole, bands = _sign(*block.arrays, keys, draw_multipliers(), N_BANDS)
+    return Signatures(whole, bands)
+
+
+@inner_kernel
+def _mix(value):
+    """The finaliser of SplitMix64."""
+    value = (value ^ (value >> np.uint64(30))) * _MIX[0]
+    value = (value ^ (value >> np.uint64(27))) * _MIX[1]
+    return value ^ (value >> np.uint64(31))
+
+
+# d = documents, e = entries, k = hash functions, b = bands
+@kernel
+def _sign(indptr, terms, counts, keys, multipliers, n_bands):
+    n_docs = len(indptr) - 1
+    n_hashes = multipliers.shape[1]
+    band_size = n_hashes // n_bands
+    whole = np.zeros(n_docs, np.uint64)
+    bands = np.zeros((n_docs, n_bands), np.uint64)
+    factors, summands = multipliers[0], multipliers[1]
+    least = np.zeros(n_hashes, np.uint32)
+    for d in range(n_docs):
+        n_words = indptr[d + 1] - indptr[d]
+        if n_words < LEAST_WORDS:
+            continue
+        for k in range(n_hashes):
+            least[k] = np.uint32(0xFFFFFFFF)
+        total = np.uint64(0)
+        for e in range(indptr[d], indptr[d + 1]):
+            key = keys[terms[e]]
+            for i in range(min(counts[e], MOST_TOKENS)):
+                token = _mix(key + np.uint64(i + 1) * _GOLDEN)
+                total += token
+                if n_words >= LEAST_NEAR:
+                    half = np.uint32(token >> np.uint64(32))
+                    for k in range(n_hashes):
+                        hashed = np.uint32(factors[k] * half + summands[k])
+                        least[k] = min(least[k], hashed)
+        whole[d] = max(_mix(total), np.uint64(1))
+        if n_words >= LEAST_NEAR:
+            for b in range(n_bands):
+                joined = np.uint64(b + 1)
+                for k in range(b * band_size, (b + 1) * band_size):
+                    joined = _mix(joined ^ (np.uint64(least[k]) + _GOLDEN))
+                bands[d, b] = max(joined, np.uint64(1))
+    return whole, bands
+
+
+def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
+    """Documents × (1 + bands): for each signature the number of its bucket, -1 where a document has
+    it to itself; and the number of buckets."""
+    columns = [signatures.whole, *signatures.bands.T]
+    buckets = np.full((len(signatures.whole), len(columns)), -1, dtype=np.int32)
+    n_buckets = 0
+    for place, column in enumerate(columns):
+        order = np.argsort(column, kind="stable")
+        ordered = column[order]
+        fresh = np.ones(len(column), dtype=np.bool_)
+        fresh[1:] = ordered[1:] != ordered[:-1]
+        numbers = np.cumsum(fresh) - 1
+        shared = (np.bincount(numbers) > 1)[numbers] & (ordered != 0)
+        kept = np.cumsum(fresh & shared) - 1
+        buckets[order[shared], place] = n_buckets + kept[shared]
+        n_buckets += int(np.count_nonzero(fresh & shared))
+    return buckets, n_buckets
+
+
+def part_copies(
+    block: Block, n_words: int, parts: Ints, buckets: Buckets, n_buckets: int
+) -> Parting:
+    """Parts documents into representatives and their copies.
+
+    `parts` (documents, ascending) has the number of each document's part of the corpus. A document
+    is a copy of one of its own part; those of the last part are compared with the others too.
+    """
+    n_parts = int(parts.max(initial=0)) + 1
+    copy_of, has_counterpart, n_compared = _part(
+        *block.arrays, n_words, parts, n_parts, buckets, n_buckets, MOST_LISTED
+    )
+    return Parting(copy_of, has_counterpart, n_compared)
+
+
+@inner_kernel
+def _are_near(indptr, terms, counts, other, mine, n_mine, n_tokens):
+    """Whether a document is a near-copy of the one whose counts are in `mine`."""
+    first, last = indptr[other], indptr[other + 1]
+    least = n_mine if n_mine < last - first else last - first
+    most = n_mine + last - first - least
+    share = np.int64(4)
+    wanted = np.int64(4) if least < LEAST_NEAR else np.int64(3)
+    if share * least < wanted * most:
+        return False
+    common_words = np.int64(0)
+    common = np.int64(0)
+    total = n_tokens
+    for e in range(first, last):
+        count = min(np.int64(counts[e]), np.int64(MOST_TOKENS))
+        here = mine[terms[e]]
+        total += count
+        if here > 0:
+            common_words += 1
+            common += min(count, here)
+    return share * common_words >= wanted * (
+        n_mine + last - first - common_words
+    ) and share * common >= wanted * (total - common)
+
+
+# d = documents, e = entries, c = columns of buckets, r = representatives
+@kernel
+def _part(indptr, terms, counts, n_words, parts, n_parts, buckets, n_buckets, most_listed):
+    n_docs, n_columns = buckets.shape
+    copy_of = np.full(n_docs, np.int64(-1))
+    has_counterpart = np.zeros(n_docs, np.bool_)
+    # The representatives of a part in a bucket are a list: its first, its last, and who follows.
+    firsts = np.full((n_buckets, n_parts), np.int32(-1))
+    lasts = np.full((n_buckets, n_parts), np.int32(-1))
+    sizes = np.zeros((n_buckets, n_parts), np.int32)
+    following = np.full((n_docs, n_columns), np.int32(-1))
+    asked_by = np.full(n_docs, np.int64(-1))  # the document that a representative met last
+    mine = np.zeros(n_words, np.int64)
+    n_compared = np.int64(0)
+    for d in range(n_docs):
+        n_mine = indptr[d + 1] - indptr[d]
+        n_tokens = np.int64(0)
+        for e in range(indptr[d], indptr[d + 1]):
+            mine[terms[e]] = min(np.int64(counts[e]), np.int64(MOST_TOKENS))
+            n_tokens += mine[terms[e]]
+        own = parts[d]
+        # Only those of the last part ask elsewhere.
+        for part in range(np.int64(0) if own == n_parts - 1 else own, own + 1):
+            best = np.int64(-1)
+            for c in range(n_columns):
+                if buckets[d, c] < 0:
+                    continue
+                r = firsts[buckets[d, c], part]
+                while r >= 0 and (best < 0 or r < best):
+                    if asked_by[r] != d:
+                        asked_by[r] = d
+                        n_compared += 1
+                        if _are_near(indptr, terms, counts, r, mine, n_mine, n_tokens):
+                            best = np.int64(r)
+                    r = following[r, c]
+            if part == own:
+                copy_of[d] = best
+            elif best >= 0:
+                has_counterpart[d] = True
+        for e in range(indptr[d], indptr[d + 1]):
+            mine[terms[e]] = 0
+        if copy_of[d] >= 0:
+            continue
+        for c in range(n_columns):
+            bucket = buckets[d, c]
+            if bucket < 0 or sizes[bucket, own] == most_listed:
+                continue
+            if firsts[bucket, own] < 0:
+                firsts[bucket, own] = d
+            else:
+                following[lasts[bucket, own], c] = d
+            lasts[bucket, own] = d
+            sizes[bucket, own] += 1
+    return copy_of, has_counterpart, n_compared
