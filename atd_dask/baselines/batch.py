@@ -24,7 +24,7 @@ CLUSTER_STARTS = 10
 HALF = 0.5  # a document that every cluster has more, of the batch and of training
 
 # What `rank_batch` takes where nothing else is said: neighbours, C, clusters.
-USUAL: dict[str, float] = {"neighbours": 10, "regression": 10.0, "clusters": 20}
+USUAL: dict[str, float] = {"neighbours": 20, "regression": 1.0, "clusters": 20}
 
 
 @dataclass(frozen=True)

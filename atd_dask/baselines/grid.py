@@ -40,10 +40,16 @@ class Grid:
 
     topics: tuple[int, ...] = (5, 10, 15, 20, 30, 60)  # M, also the number of groups
     genres: tuple[int, ...] = (2, 3, 5)  # T of M4
-    neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN, of the batch too
+    neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN
     nu: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the support vector machines
     gamma: tuple[float, ...] = (10.0, 100.0, 1000.0, 10000.0)  # of the radial kernel
-    strength: tuple[float, ...] = (1.0, 10.0, 100.0)  # C of the regression of batch on training
+    near: tuple[int, ...] = (5, 10, 20, 50, 100)  # K of NN in the batch; in training 3 K
+    strength: tuple[float, ...] = (
+        0.1,
+        1.0,
+        10.0,
+        100.0,
+    )  # C of the regression of batch on training
     clusters: tuple[int, ...] = (20, 40)  # of the KMeans of the batch
 
     def describe(self) -> dict[str, list[float]]:
@@ -188,7 +194,7 @@ def _compute_batch_neighbours(
     work: GridWork, settings: dict[str, float], seed: int | None
 ) -> Arrays:
     vectors = _weigh(*work.places)
-    return {"scores": batch.compare_neighbours(*vectors, work.grid.neighbours)}
+    return {"scores": batch.compare_neighbours(*vectors, work.grid.near)}
 
 
 def _compute_regression(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
@@ -268,7 +274,7 @@ def list_trials(
         machines("SVM_RBF", "svm-rbf", n_topics, groups)
         distances("NN_BOW", results[Point("nn-bow")], n_topics, groups)
         near = results[Point("batch-neighbours")]["scores"]
-        for number, scores in zip(grid.neighbours, near, strict=True):
+        for number, scores in zip(grid.near, near, strict=True):
             add("NN_batch", scores, scores, groups, topics=n_topics, neighbours=number)
         for strength in grid.strength:
             point = Point("batch-regression", (("strength", strength),), seed)

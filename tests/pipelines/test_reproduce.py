@@ -24,6 +24,7 @@ GRID = Grid(
     neighbours=(1, 3),
     nu=(0.1, 0.5),
     gamma=(10.0,),
+    near=(3, 5),
     strength=(10.0,),
     clusters=(4,),
 )
