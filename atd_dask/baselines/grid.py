@@ -43,7 +43,7 @@ class Grid:
     neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN
     nu: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the support vector machines
     gamma: tuple[float, ...] = (10.0, 100.0, 1000.0, 10000.0)  # of the radial kernel
-    near: tuple[int, ...] = (5, 10, 20, 50, 100)  # K of NN in the batch; in training 3 K
+    near: tuple[int, ...] = (5, 10, 20, 50, 100, 200)  # K of NN in the batch; in training 3 K
     strength: tuple[float, ...] = (
         0.1,
         1.0,
