@@ -17,7 +17,13 @@ from atd_dask.kernels import authors
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.fitting import Fit, fit_block
 from atd_dask.kernels.model import Block
-from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
+from atd_dask.kernels.training import (
+    DEFAULT_LIMIT,
+    Convergence,
+    CostTerms,
+    OrderRange,
+    OrderRecord,
+)
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel, read_model, write_model
 
@@ -28,6 +34,8 @@ COMPATIBILITIES = ("paper", "authors")
 SETTINGS = (
     "n_topics",
     "step",
+    "widen",
+    "limit",
     "restarts",
     "tolerance",
     "max_iterations",
@@ -40,6 +48,8 @@ class ParsimoniousTopicModel:
     """A topic model in which a topic says something of its own about few words only.
 
     `n_topics` is a number, or a pair (least, most) between which the number of least BIC is chosen.
+    Where that is at an end of the range, further numbers are tried, up to `limit` or a tenth of the
+    documents; with `widen=False`, or as the authors do it, the range is kept.
     `random_state` is the seed; the same seed and documents give the same model, byte for byte, with
     a Dask client or without. Documents are a `CorpusStore`, a SciPy sparse matrix or an array
     (documents × words), or a list with a mapping from word to count for each document.
@@ -50,6 +60,8 @@ class ParsimoniousTopicModel:
         n_topics: int | tuple[int, int] = (10, 35),
         *,
         step: int = 1,
+        widen: bool = True,
+        limit: int = DEFAULT_LIMIT,
         restarts: int = 1,
         tolerance: float = 1e-4,
         max_iterations: int = 100,
@@ -58,6 +70,8 @@ class ParsimoniousTopicModel:
     ) -> None:
         self.n_topics = n_topics
         self.step = step
+        self.widen = widen
+        self.limit = limit
         self.restarts = restarts
         self.tolerance = tolerance
         self.max_iterations = max_iterations
@@ -115,7 +129,11 @@ class ParsimoniousTopicModel:
                 "n_topics must be a number from 1 on, or a pair of them in ascending order,"
                 f" got {given!r}"
             )
-        return OrderRange(int(pair[1]), int(pair[0]), _whole("step", self.step, 1))
+        if not isinstance(self.widen, bool | np.bool_):
+            raise InputError(f"widen must be True or False, got {self.widen!r}")
+        step, limit = _whole("step", self.step, 1), _whole("limit", self.limit, 1)
+        widens = self.widen and pair[0] < pair[1] and self.compatibility != "authors"
+        return OrderRange(int(pair[1]), int(pair[0]), step, limit if widens else None)
 
     def _check_settings(self) -> dict[str, Any]:
         """The settings, fit for JSON."""
@@ -128,6 +146,8 @@ class ParsimoniousTopicModel:
         return {
             "n_topics": int(given) if isinstance(given, Integral) else [int(n) for n in given],
             "step": _whole("step", self.step, 1),
+            "widen": bool(self.widen),
+            "limit": _whole("limit", self.limit, 1),
             "restarts": _whole("restarts", self.restarts, 1),
             "tolerance": float(self.tolerance),
             "max_iterations": _whole("max_iterations", self.max_iterations, 1),

@@ -21,7 +21,7 @@ from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.fields import fit_corpus
+from atd_dask.distribution.fields import fit_corpus, fit_normal
 from atd_dask.distribution.replicates import PooledReplicates
 from atd_dask.distribution.rules import KeepNothing
 from atd_dask.distribution.running import Runner
@@ -278,9 +278,9 @@ def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, Cluster
     batch = fitter.batch(block, fit)
     pool = rules.make_pool(fitter, home, home_fit)
     everyone = np.ones(len(batch), dtype=np.bool_)
-    search = ClusterSearch(fitter, batch, everyone, rules, pool, (1, 1))
-    growth = search.propose(runner, KeepNothing(), 1)
-    assert growth is not None
+    normal = fit_normal(runner, split.corpora["train"], rules, fitter)
+    search = ClusterSearch(fitter, batch, everyone, rules, pool, normal, (1, 1))
+    growth = next(search.propose(runner, KeepNothing(), 1))
     documents = np.array(growth.documents[:TIMED_DOCUMENTS])
     theta = fit.take(documents).proportions.dense(table.n_topics)
     key = make_key("bench")

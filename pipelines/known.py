@@ -22,9 +22,9 @@ from atd_dask.distribution.running import Runner
 from atd_dask.interface.config import RunConfig
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.clusters import SettleRule
-from atd_dask.kernels.proposals import MOST_ROUNDS
 from atd_dask.kernels.growth import Batch
 from atd_dask.kernels.model import Block, Floats, WordTable
+from atd_dask.kernels.proposals import MOST_ROUNDS
 from atd_dask.kernels.wording import add_topic
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.sweeps import KnownCluster, sweep_folder

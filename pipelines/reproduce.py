@@ -102,6 +102,7 @@ def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
             one.corpus: {
                 "seeds": [result["seed"] for result in one.results],
                 "methods": [asdict(method) for method in one.methods],
+                "told_the_true_numbers": [asdict(method) for method in one.told],
             }
             for one in figures
         },
@@ -129,20 +130,27 @@ def measure_corpus(
     labels = stores["test"].labels()
     test = stores["test"].rows(0, stores["test"].n_docs)
     tasks, trials = [], []
+    anomalous = config.evaluation.anomalous
+    n_odd = sum(not set(anomalous).isdisjoint(one) for one in labels)
+    told = Task(labels, anomalous, len(anomalous), n_odd)
     for seed, one, result in zip(seeds, runs, results, strict=True):
         scores = likelihood.score_documents(test, read_model(model_path(one)).table)
         trials.append(list_trials(grid, seed, found, scores))
         significant = [len(list_rows(c)) for c in result["clusters"] if c["significant"]]
         # Where ATD finds nothing the others may still name one cluster, and a document.
         sizes = max(len(significant), 1), max(sum(significant), 1)
-        tasks.append(Task(labels, config.evaluation.anomalous, *sizes))
+        tasks.append(Task(labels, anomalous, *sizes))
     methods = [
         summarise_atd(results),
         summarise_atd(with_lda, "ATD_LDA", documents=False),
         *(judge_method(name, tasks, [one[name] for one in trials]) for name in trials[0]),
     ]
+    informed = tuple(
+        judge_method(name, [told] * len(trials), [one[name] for one in trials])
+        for name in trials[0]
+    )
     words = _sample_words(config.name, runs[0], results[0], stores["test"])
-    return CorpusFigures(config.name, results, tuple(methods), words)
+    return CorpusFigures(config.name, results, tuple(methods), words, informed)
 
 
 def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: int) -> RunConfig:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import corpus_path
 
-from atd_dask.distribution.training import Iteration, Training, choose_best, train_restarts
+from atd_dask.distribution.training import (
+    Iteration,
+    Training,
+    Widening,
+    choose_best,
+    train_restarts,
+)
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
@@ -53,7 +59,7 @@ def train(
     topics = config.null_model.topics
     training = Training(
         store.without_copies(),
-        OrderRange(topics.max, topics.min, topics.step),
+        OrderRange(topics.max, topics.min, topics.step, _limit_orders(config)),
         Convergence(config.null_model.tolerance, config.null_model.max_iterations),
         config.seed,
         CostTerms(
@@ -67,7 +73,15 @@ def train(
     n_orders = len(range(topics.max, topics.min - 1, -topics.step))
     with progress.task("train", config.null_model.restarts * n_orders, "orders") as task:
 
-        def tell(restart: int, done: OrderRecord | Iteration) -> None:
+        def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
+            if isinstance(done, Widening):
+                task.total = (task.total or 0) + len(range(done.most, done.tried, -topics.step))
+                progress.say(
+                    f"the best order, {done.best}, is at the end of those up to {done.tried}:"
+                    f" trying up to {done.most}",
+                    restart=restart + 1,
+                )
+                return
             iteration = done.iterations if isinstance(done, OrderRecord) else done.iteration
             task.advance(
                 1 if isinstance(done, OrderRecord) else 0,
@@ -102,6 +116,13 @@ def train(
     finish_stage(config.output, "train", key, summary)
     checkpoints.clear()
     return summary
+
+
+def _limit_orders(config: RunConfig) -> int | None:
+    """How far the range of orders may be widened; None where it is fixed."""
+    topics = config.null_model.topics
+    fixed = topics.min == topics.max or config.compatibility == "authors"
+    return topics.limit if topics.widen and not fixed else None
 
 
 def _is_there(path: str, digest: str) -> bool:

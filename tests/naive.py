@@ -263,6 +263,19 @@ def mean_field_bound(counts, groups, gammas, genres, beta, alpha, pi):
     return total
 
 
+def batch_minus_training(batch, train, number):
+    """For rows of length 1: the mean cosine to the nearest others of the batch minus that to three
+    times as many of training."""
+    scores = []
+    for d, row in enumerate(batch):
+        others = [float(row @ other) for e, other in enumerate(batch) if e != d]
+        usual = [float(row @ other) for other in train]
+        near = sorted(others, reverse=True)[:number]
+        known = sorted(usual, reverse=True)[: 3 * number]
+        scores.append(sum(near) / len(near) - sum(known) / len(known))
+    return scores
+
+
 def nearest_neighbour_p_value(document, train, number):
     """The share of training documents whose own K-th nearest neighbour is farther away."""
 

@@ -76,6 +76,8 @@ class TestConventions:
         expected = {
             "n_topics": (2, 5),
             "step": 1,
+            "widen": True,
+            "limit": 200,
             "restarts": 2,
             "tolerance": 1e-3,
             "max_iterations": 100,
@@ -149,6 +151,18 @@ class TestResult:
     def test_more_restarts_never_give_a_higher_bic(self):
         one, three = (ParsimoniousTopicModel((2, 5), restarts=n).fit(COUNTS).bic_ for n in (1, 3))
         assert three <= one
+
+    def test_a_range_that_is_too_low_or_too_high_is_widened(self):
+        counts = make_counts(n_docs=160, n_words=90, n_topics=8)
+        for n_topics in ((2, 3), (14, 15)):
+            assert ParsimoniousTopicModel(n_topics).fit(counts).n_topics_ == 8
+            for fixed in ({"widen": False}, {"compatibility": "authors"}):
+                model = ParsimoniousTopicModel(n_topics, **fixed).fit(counts)
+                orders = {record.n_topics for record in model.order_search_[0]}
+                assert max(orders) <= max(n_topics)
+                assert len(orders) <= 2
+        assert ParsimoniousTopicModel((2, 3), limit=4).fit(counts).n_topics_ == 4
+        assert ParsimoniousTopicModel(3).fit(counts).n_topics_ == 3
 
     def test_another_seed_is_another_search(self, fitted):
         other = make_model(random_state=2).fit(COUNTS, vocabulary=WORDS)
@@ -302,6 +316,8 @@ class TestMistakes:
             ("n_topics", "ab", "n_topics must be .* got 'ab'"),
             ("n_topics", None, "n_topics must be .* got None"),
             ("step", 0, "step must be a whole number from 1 on, got 0"),
+            ("widen", "no", "widen must be True or False, got 'no'"),
+            ("limit", 0, "limit must be a whole number from 1 on, got 0"),
             ("restarts", 0, "restarts must be a whole number from 1 on, got 0"),
             ("restarts", 1.5, "restarts must be a whole number from 1 on, got 1.5"),
             ("max_iterations", 0, "max_iterations must be a whole number from 1 on, got 0"),

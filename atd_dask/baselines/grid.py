@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.baselines import genres, neighbours, one_class
+from atd_dask.baselines import batch, genres, neighbours, one_class
 from atd_dask.baselines.features import divide_by_length
 from atd_dask.baselines.lda import choose_groups, group_documents, learn_proportions
 from atd_dask.kernels.model import Floats, Ints
@@ -23,6 +23,12 @@ from atd_dask.storage.corpus import CorpusStore
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+# Those of the paper, and those that know the batch.
+METHODS = (
+    *("M4", "LB", "SVM_linear", "SVM_RBF", "NN_LDA", "NN_BOW"),
+    *("NN_batch", "LR_batch", "KMeans_batch"),
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 Place = tuple[str, str]  # the URL of a store, and its digest
@@ -37,6 +43,14 @@ class Grid:
     neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN
     nu: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the support vector machines
     gamma: tuple[float, ...] = (10.0, 100.0, 1000.0, 10000.0)  # of the radial kernel
+    near: tuple[int, ...] = (5, 10, 20, 50, 100, 200)  # K of NN in the batch; in training 3 K
+    strength: tuple[float, ...] = (
+        0.1,
+        1.0,
+        10.0,
+        100.0,
+    )  # C of the regression of batch on training
+    clusters: tuple[int, ...] = (20, 40)  # of the KMeans of the batch
 
     def describe(self) -> dict[str, list[float]]:
         return {name: list(values) for name, values in asdict(self).items()}
@@ -76,7 +90,10 @@ def list_points(grid: Grid, seeds: Sequence[int]) -> list[Point]:
     return [
         *along("topics", "topics", topics),
         *along("clusters", "topics", topics),
+        *along("batch-clusters", "clusters", sorted(grid.clusters, reverse=True)),
         Point("nn-bow"),
+        Point("batch-neighbours"),
+        *along("batch-regression", "strength", grid.strength),
         *(
             Point("svm-rbf", (("gamma", gamma), ("nu", nu)))
             for gamma in grid.gamma
@@ -173,6 +190,30 @@ def _compare(work: GridWork, train: Any, test: Any) -> Arrays:
     return {"distances": found.distances, "p_values": found.p_values}
 
 
+def _compute_batch_neighbours(
+    work: GridWork, settings: dict[str, float], seed: int | None
+) -> Arrays:
+    vectors = _weigh(*work.places)
+    return {"scores": batch.compare_neighbours(*vectors, work.grid.near)}
+
+
+def _compute_regression(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
+    vectors = _weigh(*work.places)
+    return {"scores": batch.tell_apart(*vectors, settings["strength"], seed or 0)}
+
+
+def _compute_batch_clusters(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
+    vectors = _weigh(*work.places)
+    found = batch.find_clusters(*vectors, int(settings["clusters"]), seed or 0)
+    return {"groups": found.groups, "excess": found.excess, "scores": found.scores}
+
+
+@lru_cache(maxsize=1)
+def _weigh(train: Place, test: Place) -> tuple[csr_matrix, csr_matrix]:
+    """The tf-idf of a corpus; a worker makes it once."""
+    return batch.weigh_words(_read(train), _read(test))
+
+
 _COMPUTE: dict[str, Callable[..., Arrays]] = {
     "topics": _compute_topics,
     "clusters": _compute_clusters,
@@ -181,6 +222,9 @@ _COMPUTE: dict[str, Callable[..., Arrays]] = {
     "m4": _compute_m4,
     "nn-bow": _compute_words,
     "nn-lda": _compute_proportions,
+    "batch-neighbours": _compute_batch_neighbours,
+    "batch-regression": _compute_regression,
+    "batch-clusters": _compute_batch_clusters,
 }
 
 
@@ -200,12 +244,10 @@ def list_trials(
 ) -> dict[str, list[Trial]]:
     """For each method all settings of one seed; `likelihood` are the scores of LB.
 
-    M4 and NN (LDA) have a model of the topics of the training documents, and it makes their groups;
-    the groups of the other methods are those of an LDA of the test batch.
+    M4 and NN (LDA) have a model of the topics of the training documents, and it makes their groups.
+    KMeans has its clusters. The groups of the other methods are those of an LDA of the test batch.
     """
-    trials: dict[str, list[Trial]] = {
-        name: [] for name in ("M4", "LB", "SVM_linear", "SVM_RBF", "NN_LDA", "NN_BOW")
-    }
+    trials: dict[str, list[Trial]] = {name: [] for name in METHODS}
 
     def add(method: str, scores: Floats, weights: Floats, groups: Ints, **setting: float) -> None:
         text = ", ".join(f"{name} {value:g}" for name, value in setting.items())
@@ -231,10 +273,21 @@ def list_trials(
         machines("SVM_linear", "svm-linear", n_topics, groups)
         machines("SVM_RBF", "svm-rbf", n_topics, groups)
         distances("NN_BOW", results[Point("nn-bow")], n_topics, groups)
+        near = results[Point("batch-neighbours")]["scores"]
+        for number, scores in zip(grid.near, near, strict=True):
+            add("NN_batch", scores, scores, groups, topics=n_topics, neighbours=number)
+        for strength in grid.strength:
+            point = Point("batch-regression", (("strength", strength),), seed)
+            scores = results[point]["scores"]
+            add("LR_batch", scores, scores, groups, topics=n_topics, strength=strength)
         own = choose_groups(results[Point("topics", here, seed)]["test"])
         distances("NN_LDA", results[Point("nn-lda", here, seed)], n_topics, own)
         for n_genres in grid.genres:
             if n_genres <= n_topics:
                 scores = results[Point("m4", (*here, ("genres", n_genres)), seed)]["scores"]
                 add("M4", scores, scores, own, topics=n_topics, genres=n_genres)
+    for n_clusters in grid.clusters:
+        found = results[Point("batch-clusters", (("clusters", n_clusters),), seed)]
+        weights = found["excess"][found["groups"]]
+        add("KMeans_batch", found["scores"], weights, found["groups"], clusters=n_clusters)
     return trials

@@ -198,8 +198,8 @@ class ShardedBatch(Searched):
 
     def count_documents(self, available: NDArray[np.bool_]) -> Ints:
         asked = list(enumerate(self._gone(available)))
-        counts = self._runner.ask(count_in_shard, self._shards, asked)
-        return np.sum(counts, axis=0)
+        counts: list[Ints] = self._runner.ask(count_in_shard, self._shards, asked)
+        return np.asarray(np.sum(counts, axis=0))
 
     def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
         asked = [(n, (gone, lifts, words)) for n, gone in enumerate(self._gone(available))]

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import numpy as np
+
 from atd_dask.distribution.events import listen, report
 from atd_dask.distribution.keys import task_key
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
@@ -28,7 +30,7 @@ from atd_dask.kernels.passes import (
     join_passes,
 )
 from atd_dask.kernels.seeding import seed_topics
-from atd_dask.kernels.statistics import count_words
+from atd_dask.kernels.statistics import ExpectedCounts, count_words
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
@@ -50,8 +52,11 @@ SMALL_ENTRIES = 2**22
 # An iteration is told of when this many seconds have passed since the last, an order always.
 SECONDS_BETWEEN = 1.0
 
+# A range of orders is not widened to more topics than one for so many documents.
+DOCUMENTS_OF_A_TOPIC = 10
+
 # Hears the number of a restart, and of what it has done.
-Tell = Callable[[int, "OrderRecord | Iteration"], None]
+Tell = Callable[[int, "OrderRecord | Iteration | Widening"], None]
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,20 @@ class Iteration:
     n_topics: int
     iteration: int
     bic: float
+
+
+@dataclass(frozen=True)
+class Widening:
+    """The best order is at the upper end of those that were tried, so more topics are tried."""
+
+    best: int
+    tried: int  # the most so far
+    most: int  # from where the search goes down again
+
+
+_TOLD: dict[str, type[OrderRecord | Iteration | Widening]] = {
+    kind.__name__: kind for kind in (OrderRecord, Iteration, Widening)
+}
 
 
 class Keeper(Protocol):
@@ -99,8 +118,7 @@ def train_restarts(
             return [_search(training, n, spread, keeper, tell) for n in range(restarts)]
 
     def hear(facts: dict[str, Any]) -> None:
-        kind = OrderRecord if facts["order"] else Iteration
-        tell(facts["restart"], kind(**facts["done"]))
+        tell(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
 
     with listen(client, hear) as topic:
         futures = [
@@ -131,9 +149,8 @@ def train_restart(
 ) -> SearchState:
     """One restart as a whole, on the worker that runs it."""
 
-    def tell(restart: int, done: OrderRecord | Iteration) -> None:
-        order = isinstance(done, OrderRecord)
-        report(topic, {"restart": restart, "order": order, "done": asdict(done)})
+    def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
+        report(topic, {"restart": restart, "kind": type(done).__name__, "done": asdict(done)})
 
     training, passes = _read(training)
     return _search(training, restart, passes, keeper, tell)
@@ -150,22 +167,29 @@ def _search(
 ) -> SearchState:
     shared = SharedModel.from_counts(passes.count_words())
     state = keeper.load(restart, shared.probabilities) if keeper else None
-    if state is None:
-        seeds = seed_topics(
-            training.corpus.lengths(),
+    orders, lengths = training.orders, training.corpus.lengths()
+    if orders.limit is not None:
+        enough = int(np.count_nonzero(lengths)) // DOCUMENTS_OF_A_TOPIC
+        orders = replace(orders, limit=min(orders.limit, enough))
+
+    def seed(n_topics: int) -> ExpectedCounts:
+        return seed_topics(
+            lengths,
             lambda document: training.corpus.rows(document, document + 1),
             training.corpus.n_words,
-            training.orders.max,
+            n_topics,
             training.seed,
             restart,
         )
-        state = start_search(shared, seeds)
+
+    if state is None:
+        state = start_search(shared, seed(orders.max))
     keep_state = keeper.keep(restart) if keeper else None
-    n_orders = len(state.records)
+    n_orders, wider = len(state.records), state.wider
     last = time.monotonic()
 
     def keep(state: SearchState) -> None:
-        nonlocal n_orders, last
+        nonlocal n_orders, wider, last
         if keep_state is not None:
             keep_state(state)
         if len(state.records) > n_orders:
@@ -174,12 +198,17 @@ def _search(
             *others, record = state.records
             if all(record.n_topics != other.n_topics for other in others):
                 tell(restart, record)
+            if state.wider != wider:
+                assert state.wider is not None
+                wider = state.wider
+                best = min(state.records, key=lambda record: record.bic).n_topics
+                tell(restart, Widening(best, wider.min, wider.max))
         elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
             last = time.monotonic()
             tell(restart, Iteration(state.table.n_topics, state.iteration, state.bic))
 
     return search_orders(
-        passes, shared, state, training.orders, training.convergence, training.terms, keep
+        passes, shared, state, orders, training.convergence, training.terms, keep, seed
     )
 
 

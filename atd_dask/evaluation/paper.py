@@ -16,6 +16,10 @@ METHODS = {
     "SVM_RBF": "SVM (RBF)",
     "NN_LDA": "NN (LDA)",
     "NN_BOW": "NN (BOW)",
+    # Not in the paper: these know the batch.
+    "NN_batch": "NN (batch)",
+    "LR_batch": "regression (batch)",
+    "KMeans_batch": "KMeans (batch)",
 }
 
 

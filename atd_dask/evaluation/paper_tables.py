@@ -56,6 +56,7 @@ class CorpusFigures:
     results: tuple[Result, ...]  # of ATD, one for each seed
     methods: tuple[MethodFigures, ...]
     words: Words | None
+    told: tuple[MethodFigures, ...] = ()  # methods that rank, told the true numbers
 
 
 def make_tables(corpora: Sequence[CorpusFigures]) -> list[Table]:
@@ -65,6 +66,11 @@ def make_tables(corpora: Sequence[CorpusFigures]) -> list[Table]:
     order = [name for name in paper.CLUSTER_TABLES if any(c.corpus == name for c in corpora)]
     by_name = {one.corpus: one for one in corpora}
     numbered += [(paper.COMPARISON_TABLE, tabulate_methods(by_name[name])) for name in order]
+    numbered += [
+        (paper.COMPARISON_TABLE, tabulate_told(by_name[name]))
+        for name in order
+        if by_name[name].told
+    ]
     words = [one.words for one in corpora if one.words is not None]
     if words:
         numbered.append((paper.WORDS_TABLE, tabulate_words(words)))
@@ -166,8 +172,38 @@ def tabulate_methods(figures: CorpusFigures) -> Table:
             " seed. AUC takes the documents of a cluster from the most anomalous on; the paper does"
             " not say in which order it takes those of an LDA. In the batches of the paper the"
             " anomalous documents stand last.",
+            "The last three methods are not in the paper. They see the whole batch beside the"
+            " training documents, as ATD does; the others ask of each document by itself. NN: the"
+            " mean similarity of tf-idf to the K nearest of the batch minus that to the 3K nearest"
+            " of training. Regression: the out-of-fold probability of a logistic regression of"
+            " batch against training. KMeans: clusters of the batch, by how much more of them is"
+            " in the batch than in training.",
             "ATD with LDA goes by the rules of the paper; its clusters are stopped at 500"
             " documents.",
+        ),
+    )
+
+
+def tabulate_told(figures: CorpusFigures) -> Table:
+    """ATD, which decides by itself, beside methods that are told how much there is to find."""
+    header = ("method", "group F1", "group AUC", "individual F1", "individual AUC")
+    own = [method for method in figures.methods if method.method == "ATD"]
+    rows = [
+        (
+            paper.METHODS[one.method],
+            *(one.group_f1.show(), one.group_auc.show()),
+            *(_show_spread(one.individual_f1), _show_spread(one.individual_auc)),
+        )
+        for one in (*own, *figures.told)
+    ]
+    return Table(
+        f"Table {paper.COMPARISON_TABLE}, told the true numbers."
+        f" Comparison on {paper.TITLES[figures.corpus]}",
+        header,
+        tuple(rows),
+        (
+            "All methods but ATD name as many clusters as there are anomalous classes, and as many"
+            " documents as are anomalous; their settings are the best on the test batch.",
         ),
     )
 

@@ -32,6 +32,7 @@ from atd_dask.interface.yaml_nodes import (
     parse_mapping,
     read_mapping,
 )
+from atd_dask.kernels.training import DEFAULT_LIMIT
 from atd_dask.text import datasets
 from atd_dask.text.options import Source, TextOptions
 from atd_dask.text.words import LETTERS, STEMMERS, STOP_WORDS
@@ -99,6 +100,21 @@ class TopicsConfig:
     max: Annotated[int, Rule("the largest number of topics tried", at_least=2)] = 35
     min: Annotated[int, Rule("the smallest number of topics tried", at_least=1)] = 10
     step: Annotated[int, Rule("how many topics are dropped at a time", at_least=1)] = 1
+    widen: Annotated[
+        bool,
+        Rule(
+            "whether further numbers are tried where the best is at an end of the range: fewer, or"
+            " up to twice as many, again and again; false keeps to the range, as do a single number"
+            " and `compatibility: authors`"
+        ),
+    ] = True
+    limit: Annotated[
+        int,
+        Rule(
+            "widening goes no further than this, nor than a tenth of the training documents",
+            at_least=2,
+        ),
+    ] = DEFAULT_LIMIT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,12 @@ class _Checks:
                 f"must be at most null_model.topics.max, got {topics.min} and {topics.max}",
                 "null_model.topics.max",
             )
+        if self._is_given("null_model.topics.limit") and topics.limit < topics.max:
+            self._note(
+                "null_model.topics.limit",
+                f"must be at least null_model.topics.max, got {topics.limit} and {topics.max}",
+                "null_model.topics.max",
+            )
         text = self._config.corpus.text
         if text.max_distinct is not None and text.min_distinct > text.max_distinct:
             self._note(

@@ -276,7 +276,7 @@ class TerminalBars:
             )
         number = self._numbers[task]
         facts = clean(_join(task.facts))
-        self._bars.update(number, completed=task.done, facts=facts)
+        self._bars.update(number, total=task.total, completed=task.done, facts=facts)
         if event == "end":
             self._bars.update(number, total=task.done)
         if event in ("end", "stopped"):

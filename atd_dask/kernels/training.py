@@ -34,14 +34,45 @@ MIN_ITERATIONS = 3
 FIRST_ROUNDS = 10
 ROUNDS = 2
 
+# Gives a number of topics to start from.
+Seeding = Callable[[int], ExpectedCounts]
+
+# The best order is at the upper end of a range if it is in the upper fifth, and at the lower end if
+# fewer than a tenth of as many orders lie below it: a descent begins with topics that are about to
+# merge, so its best order stays away from its beginning more than from its end.
+UPPER_REACH = 5
+LOWER_REACH = 10
+LEAST_REACH = 2
+
+# How far a range is widened where nothing else is said.
+DEFAULT_LIMIT = 200
+
 
 @dataclass(frozen=True, slots=True)
 class OrderRange:
-    """The numbers of topics to try, from `max` down to `min`."""
+    """The numbers of topics to try, from `max` down to `min`.
+
+    With a `limit` the range is widened where the best order is at its end: below `min`, down to a
+    single topic, and above `max`, up to the limit. Without one it is fixed.
+    """
 
     max: int
     min: int
     step: int = 1
+    limit: int | None = None
+
+    def is_at_upper_end(self, best: int) -> bool:
+        return best > self.max - max(LEAST_REACH * self.step, self.max // UPPER_REACH)
+
+    def is_at_lower_end(self, best: int) -> bool:
+        return best < self.min + max(LEAST_REACH * self.step, best // LOWER_REACH)
+
+    def rise(self) -> OrderRange | None:
+        """The range above this one, up to twice as many topics: a descent that starts just above
+        the number of topics that there are leaves some of them joined. None at the limit."""
+        if self.limit is None or self.max >= self.limit:
+            return None
+        return replace(self, max=min(2 * self.max, self.limit), min=self.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +116,10 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class SearchState:
     """Where a search is. The best order so far is the first of `records` of least BIC; where it is
-    started again, it has a record for each time."""
+    started again, it has a record for each time.
+
+    A search is a descent through the orders, or several, where the range was widened.
+    """
 
     table: WordTable
     iteration: int  # of the present order; below 0, the rounds with one topic that are left
@@ -93,6 +127,8 @@ class SearchState:
     bic: float = math.inf  # of the pass that left them there
     records: tuple[OrderRecord, ...] = ()
     best: WordTable | None = None
+    wider: OrderRange | None = None  # that of the present descent, where it is not the first
+    n_before: int = 0  # records of earlier descents
     again: bool = False  # all orders were tried, and the best is started again
     finished: bool = False
 
@@ -148,13 +184,15 @@ def search_orders(
     convergence: Convergence,
     terms: CostTerms,
     keep: Callable[[SearchState], None] = lambda state: None,
+    seed: Seeding | None = None,
 ) -> SearchState:
-    """Goes on from a state to the end of the search; `keep` is told every state on the way."""
+    """Goes on from a state to the end of the search; `keep` is told every state on the way. `seed`
+    gives as many topics as it is told, from which a descent in a wider range starts."""
     while not state.finished:
         if state.iteration < 0:
             state = _assign(passes, shared, state, terms)
         else:
-            state = _iterate(passes, shared, state, orders, convergence, terms)
+            state = _iterate(passes, shared, state, orders, convergence, terms, seed)
         keep(state)
     return state
 
@@ -186,6 +224,7 @@ def _iterate(
     orders: OrderRange,
     convergence: Convergence,
     terms: CostTerms,
+    seed: Seeding | None,
 ) -> SearchState:
     """One GEM iteration; at the end of an order, the step to the next."""
     assert state.start is not None
@@ -219,9 +258,38 @@ def _iterate(
     if state.again:
         pays = least - bic > convergence.tolerance * abs(bic)
         return _start_again(ended) if pays else replace(ended, finished=True)
-    if table.n_topics - orders.step >= orders.min:
+    if _goes_down(ended, orders):
         return _leave_order(ended, result, orders)
+    higher = _find_higher(ended, orders)
+    if higher is not None:
+        assert seed is not None
+        first = start_search(shared, seed(higher.max))
+        n_before = len(ended.records)
+        return replace(
+            ended, table=first.table, iteration=first.iteration, wider=higher, n_before=n_before
+        )
     return _start_again(ended) if convergence.again else replace(ended, finished=True)
+
+
+def _goes_down(state: SearchState, orders: OrderRange) -> bool:
+    """Whether the descent has another order to try: within its range, or below it where its best
+    order is at the end of what was tried."""
+    orders = state.wider or orders
+    n_topics = state.table.n_topics
+    if n_topics - orders.step >= orders.min:
+        return True
+    if orders.limit is None or n_topics <= orders.step:
+        return False
+    best = min(state.records[state.n_before :], key=lambda record: record.bic).n_topics
+    return replace(orders, min=n_topics).is_at_lower_end(best)
+
+
+def _find_higher(state: SearchState, orders: OrderRange) -> OrderRange | None:
+    """The next range, where the best of all orders is at the upper end of this descent."""
+    orders = state.wider or orders
+    best = min(range(len(state.records)), key=lambda index: state.records[index].bic)
+    at_end = best >= state.n_before and orders.is_at_upper_end(state.records[best].n_topics)
+    return orders.rise() if at_end else None
 
 
 def _start_again(state: SearchState) -> SearchState:

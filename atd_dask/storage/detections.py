@@ -15,8 +15,8 @@ from atd_dask.storage.checkpoints import Checkpoints
 
 @dataclass(frozen=True)
 class DetectionKeeper:
-    """Keeps, for each cluster, the proposals that it is chosen from, the candidate once it is grown,
-    and its scores batch by batch; for all of them, what searches in held-out documents found."""
+    """Keeps, for each cluster, the proposals that it is chosen from, the candidate once it is
+    grown, and its scores batch by batch; for all of them, what held-out searches found."""
 
     checkpoints: Checkpoints
 

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.kernels.model import Floats, Proportions, WordTable
-from atd_dask.kernels.training import OrderRecord, SearchState, Start
+from atd_dask.kernels.training import OrderRange, OrderRecord, SearchState, Start
 from atd_dask.kernels.wording import complete_table
 from atd_dask.storage.checkpoints import Checkpoints
 
@@ -34,6 +34,8 @@ def save_search(checkpoints: Checkpoints, name: str, state: SearchState) -> None
         "iteration": state.iteration,
         "bic": None if math.isinf(state.bic) else state.bic,
         "records": [asdict(record) for record in state.records],
+        "wider": None if state.wider is None else asdict(state.wider),
+        "n_before": state.n_before,
         "again": state.again,
         "finished": state.finished,
     }
@@ -64,6 +66,8 @@ def load_search(checkpoints: Checkpoints, name: str, shared: Floats) -> SearchSt
         bic=math.inf if facts["bic"] is None else facts["bic"],
         records=tuple(OrderRecord(**record) for record in facts["records"]),
         best=table("best") if "best" in facts["topics"] else None,
+        wider=None if facts["wider"] is None else OrderRange(**facts["wider"]),
+        n_before=facts["n_before"],
         again=facts["again"],
         finished=facts["finished"],
     )

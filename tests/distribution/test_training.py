@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.training import Iteration, Training, train_restarts
+from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord
 from atd_dask.storage.checkpoints import Checkpoints
@@ -116,13 +117,90 @@ def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):
         assert len(killed) == 2
 
 
+@pytest.fixture(scope="module")
+def narrow():
+    """A dozen topics, of which the range that is tried first has no more than five."""
+    corpus = make_corpus(n_docs=360, n_words=200, n_topics=12)
+    return Training(corpus, OrderRange(max=5, min=4, limit=200), Convergence(), seed=3)
+
+
+@pytest.fixture(scope="module")
+def widened(narrow):
+    return train_restarts(narrow, 1)
+
+
+def best_order(search):
+    return min(search.records, key=lambda record: record.bic).n_topics
+
+
+def test_a_range_is_widened_until_the_best_order_is_inside(narrow, widened):
+    assert 11 <= best_order(widened[0]) <= 13
+    fixed = replace(narrow, orders=replace(narrow.orders, limit=None))
+    records = train_restarts(fixed, 1)[0].records
+    assert {record.n_topics for record in records} == {5, 4}
+    # What was tried at first is part of what was tried.
+    assert widened[0].records[:2] == records[:2]
+
+
+@pytest.mark.parametrize(("n_docs", "limit", "most"), [(360, 8, 8), (84, 200, 8), (36, 200, 5)])
+def test_widening_has_a_bound(n_docs, limit, most):
+    corpus = make_corpus(n_docs=n_docs, n_words=200, n_topics=12)
+    orders = OrderRange(max=5, min=4, limit=limit)
+    search = train_restarts(Training(corpus, orders, Convergence(), seed=3), 1)[0]
+    assert max(record.n_topics for record in search.records) == most
+
+
+def test_a_range_is_widened_below_its_lower_end():
+    training = Training(make_corpus(n_topics=3), OrderRange(9, 8, limit=200), Convergence(), seed=3)
+    search = train_restarts(training, 1)[0]
+    assert best_order(search) == 3
+    assert min(record.n_topics for record in search.records) == 1
+    assert max(record.n_topics for record in search.records) <= 9
+
+
+def test_a_fixed_range_of_one_order_without_limit_stays(narrow):
+    search = train_restarts(replace(narrow, orders=OrderRange(5, 5)), 1)[0]
+    assert {record.n_topics for record in search.records} == {5}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["restarts", "blocks"])
+def test_widening_gives_the_same_bytes_on_a_cluster(narrow, widened, whole, monkeypatch):
+    monkeypatch.setattr(driver, "SMALL_ENTRIES", 2**22 if whole else 0)
+    with local_client(2) as client:
+        assert digest(train_restarts(narrow, 1, client)) == digest(widened)
+
+
+def test_widening_is_told(narrow, widened):
+    heard = []
+    train_restarts(narrow, 1, tell=lambda restart, done: heard.append(done))
+    told = [done for done in heard if isinstance(done, Widening)]
+    assert [(one.tried, one.most) for one in told] == [(5, 10), (10, 20)]
+    assert told[0].best in (4, 5)
+    orders = [done.n_topics for done in heard if isinstance(done, OrderRecord)]
+    assert sorted(orders) == sorted({record.n_topics for record in widened[0].records})
+
+
 class InterruptedSearchError(Exception):
     pass
 
 
 @pytest.mark.parametrize("moment", [1, 7, 12, 25])
 def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path, training, expected, moment):
-    keeper = SearchKeeper(Checkpoints(str(tmp_path), "key"), seconds_between=0)
+    check_resumption(tmp_path, training, 2, expected, lambda states: len(states) == moment)
+
+
+@pytest.mark.parametrize("n_orders", [0, 1, 3])
+def test_an_interrupted_widening_goes_on_from_its_checkpoint(tmp_path, narrow, widened, n_orders):
+    def is_there(states):
+        state = states[-1]
+        return state.wider is not None and len(state.records) == state.n_before + n_orders
+
+    check_resumption(tmp_path, narrow, 1, digest(widened), is_there)
+
+
+def check_resumption(folder, training, restarts, expected, is_moment):
+    """A search that breaks off at a moment and is taken up again ends with the same bytes."""
+    keeper = SearchKeeper(Checkpoints(str(folder), "key"), seconds_between=0)
     states = []
 
     class Interrupting(SearchKeeper):
@@ -132,22 +210,24 @@ def test_an_interrupted_search_goes_on_from_its_checkpoint(tmp_path, training, e
             def keep(state):
                 inner(state)
                 states.append(state)
-                if len(states) == moment:
+                if is_moment(states):
                     raise InterruptedSearchError
 
             return keep
 
+    broken = Interrupting(keeper.checkpoints, seconds_between=0)
     with pytest.raises(InterruptedSearchError):
-        train_restarts(training, 2, keeper=Interrupting(keeper.checkpoints, seconds_between=0))
+        train_restarts(training, restarts, keeper=broken)
     assert keeper.load(0, training_shared(training)) is not None
-    assert digest(train_restarts(training, 2, keeper=keeper)) == expected
+    assert digest(train_restarts(training, restarts, keeper=keeper)) == expected
     again = []
 
     class Counting(SearchKeeper):
         def keep(self, restart):
             return again.append
 
-    assert digest(train_restarts(training, 2, keeper=Counting(keeper.checkpoints))) == expected
+    counting = Counting(keeper.checkpoints)
+    assert digest(train_restarts(training, restarts, keeper=counting)) == expected
     assert again == []
 
 

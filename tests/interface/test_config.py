@@ -39,7 +39,7 @@ corpus:
   validation: {format: ldac, path: v.ldac.gz, labels: v.labels, vocabulary: words.txt}
   test:       {format: ldac, path: b.ldac.gz, labels: b.labels, vocabulary: words.txt}
 null_model:
-  topics: {max: 35, min: 10, step: 1}      # or a fixed number: topics: 21
+  topics: {max: 35, min: 10, step: 1, widen: true, limit: 200}  # or a fixed number: topics: 21
   topic_model: ptm
   restarts: 1
   tolerance: 1.0e-4

@@ -117,6 +117,11 @@ def test_consistent(tmp_path: Path, text: str) -> None:
             " (c.yaml, line 2)",
         ),
         (
+            DATASET + "null_model: {topics: {max: 15, limit: 12}}\n",
+            "null_model.topics.limit must be at least null_model.topics.max, got 12 and 15"
+            " (c.yaml, line 2)",
+        ),
+        (
             DATASET + "detection: {significance: {level: 0.0001}}\n",
             "detection.significance.replicates must be enough for a p-value of 0.0001, got 1000,"
             " which give no less than 0.001 (c.yaml, line 2)",

@@ -18,7 +18,16 @@ from atd_dask.baselines.grid import Grid, Point, list_points
 from atd_dask.interface.command import atd
 from atd_dask.interface.config import TopicsConfig
 
-GRID = Grid(topics=(3, 4), genres=(2,), neighbours=(1, 3), nu=(0.1, 0.5), gamma=(10.0,))
+GRID = Grid(
+    topics=(3, 4),
+    genres=(2,),
+    neighbours=(1, 3),
+    nu=(0.1, 0.5),
+    gamma=(10.0,),
+    near=(3, 5),
+    strength=(10.0,),
+    clusters=(4,),
+)
 PROGRAM = """
 from atd_dask.pipelines import corpora, reproduce
 from tests.pipelines.test_reproduce import make_small
@@ -115,6 +124,7 @@ def test_the_tables(made):
     text = (folder / "out/tables.md").read_text()
     assert result.stdout.startswith(text)
     assert "## Table 2. Comparison on Reuters" in text
+    assert "## Table 2, told the true numbers. Comparison on Reuters" in text
     assert "## Table 3. Sample words" in text
     row = next(line for line in text.splitlines() if line.startswith("| coffee |"))
     assert row.split("|")[5].strip() == "1.00"
@@ -130,15 +140,22 @@ def test_the_figures(made):
     folder, _, _ = made
     told = json.loads((folder / "out/tables.json").read_text())["corpora"]["reuters"]
     methods = {method["method"]: method for method in told["methods"]}
-    assert list(methods) == [
-        *("ATD", "ATD_LDA", "M4", "LB", "SVM_linear", "SVM_RBF", "NN_LDA", "NN_BOW")
+    ranking = [
+        *("M4", "LB", "SVM_linear", "SVM_RBF", "NN_LDA", "NN_BOW"),
+        *("NN_batch", "LR_batch", "KMeans_batch"),
     ]
+    assert list(methods) == ["ATD", "ATD_LDA", *ranking]
     assert methods["ATD"]["group_f1"]["mean"] > 0.9
     assert methods["M4"]["individual_f1"] is None
     # The odd documents have words of their own, which every one of these methods sees.
-    for name in ("LB", "SVM_linear", "NN_BOW"):
+    for name in ("LB", "SVM_linear", "NN_BOW", "NN_batch", "LR_batch", "KMeans_batch"):
         assert methods[name]["individual_f1"]["mean"] > 0.8
     assert methods["NN_BOW"]["group_settings"][0].startswith("topics ")
+    assert methods["KMeans_batch"]["group_settings"][0] == "clusters 4"
+    assert methods["KMeans_batch"]["group_f1"]["mean"] > 0.9
+    informed = {method["method"]: method for method in told["told_the_true_numbers"]}
+    assert list(informed) == ranking
+    assert informed["LR_batch"]["individual_f1"]["mean"] > 0.8
 
 
 def test_a_point_is_named_by_its_settings():

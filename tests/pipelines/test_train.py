@@ -98,7 +98,8 @@ def test_the_model_is_that_of_the_estimator(folder, make, model):
     assert made.restarts == estimator.order_search_
     assert made.vocabulary == store.vocabulary
     assert made.corpus == store.digest
-    assert made.settings["null_model"]["topics"] == {"max": 4, "min": 2, "step": 1}
+    orders = {"max": 4, "min": 2, "step": 1, "widen": True, "limit": 200}
+    assert made.settings["null_model"]["topics"] == orders
     assert summary == {
         "path": str(model),
         "digest": read_digest(model),
