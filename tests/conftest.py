@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -14,3 +15,6 @@ settings.register_profile(
 )
 os.environ["DASK_DISTRIBUTED__ADMIN__TICK__LIMIT"] = "1h"
 settings.load_profile("project")
+# A shell makes what it starts in the background ignore Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

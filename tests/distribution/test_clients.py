@@ -246,17 +246,20 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("stopped")
 """
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    assert process.stdout is not None
-    worker = int(process.stdout.readline())
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=240)
+    ) as process:
+        try:
+            assert process.stdout is not None
+            worker = int(process.stdout.readline())
+            os.killpg(process.pid, signal.SIGINT)
+            out, err = process.communicate(timeout=240)
+        finally:
+            process.kill()
     assert (process.returncode, out, err) == (0, "stopped\n", "")
     with pytest.raises(ProcessLookupError, match="No such process"):
         os.kill(worker, 0)
