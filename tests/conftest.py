@@ -1,6 +1,20 @@
 from __future__ import annotations
 
-from hypothesis import settings
+import os
+import signal
 
-settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
+from hypothesis import HealthCheck, settings
+
+# Neither Hypothesis nor Dask is to say that a busy machine is slow.
+settings.register_profile(
+    "project",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+os.environ["DASK_DISTRIBUTED__ADMIN__TICK__LIMIT"] = "1h"
 settings.load_profile("project")
+# A shell makes what it starts in the background ignore Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

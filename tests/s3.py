@@ -41,5 +41,5 @@ def serve_s3() -> Iterator[Any]:
         S3FileSystem.clear_instance_cache()
         # What is in the buckets outlives the server, in this process.
         reset = Request(f"http://{host}:{port}/moto-api/reset", method="POST")
-        urlopen(reset, timeout=10).close()
+        urlopen(reset, timeout=120).close()
     server.stop()

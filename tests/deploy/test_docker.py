@@ -29,7 +29,7 @@ def test_hadolint_has_nothing_to_say_against_the_dockerfile() -> None:
         ["hadolint", "--no-color", str(FOLDER / "Dockerfile")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "")

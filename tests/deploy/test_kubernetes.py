@@ -241,7 +241,7 @@ def submit(server: FakeApi, folder: Path) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"KUBECONFIG": str(folder / "kubeconfig")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -281,7 +281,7 @@ def test_the_class_of_a_configuration_reaches_the_operator(tmp_path: Path) -> No
         env=os.environ | {"KUBECONFIG": str(tmp_path / "none")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 2, done.stderr

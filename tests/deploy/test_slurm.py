@@ -93,11 +93,11 @@ def test_a_job_that_is_lost_is_replaced(
             dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"}),
             connect(config.cluster) as client,
         ):
-            assert client.submit(sum, [1, 2], pure=False).result(timeout=60) == 3
+            assert client.submit(sum, [1, 2], pure=False).result(timeout=240) == 3
             (job,) = map(int, fakes.read_text().split())
             os.killpg(job, signal.SIGKILL)
-            client.wait_for_workers(1, timeout=60)
-            assert client.submit(sum, [1, 3], pure=False).result(timeout=60) == 4
+            client.wait_for_workers(1, timeout=240)
+            assert client.submit(sum, [1, 3], pure=False).result(timeout=240) == 4
             jobs = list(map(int, fakes.read_text().split()))
             assert jobs[0] == job
             assert len(jobs) == 2

@@ -19,6 +19,7 @@ from distributed import Security
 from atd_dask.distribution.clients import ClusterOptions, TlsFiles, connect
 from atd_dask.errors import SchedulerError
 from tests.deploy.units import Service, read_unit
+from tests.pipelines import hold
 from tests.pipelines.test_run import COMMAND, prepare, wait_for
 
 UNITS = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
@@ -40,7 +41,7 @@ class Deployment:
 
     def fetch(self, who: str, path: str) -> str:
         url = f"http://127.0.0.1:{self.ports[who]}{path}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             content: str = answer.read().decode()
         return content
 
@@ -54,12 +55,16 @@ class Deployment:
 
     def wait_for_workers(self) -> None:
         with connect(scheduler=self.address) as client:
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=240)
+
+
+# Each process of the tests has a range of its own, and tries no ten of them twice.
+TENS = iter(range(1100 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 3200))
 
 
 def free_ports() -> tuple[int, int, int]:
     """Ports that nobody uses: for the scheduler, its pages, and ten in a row for the workers."""
-    for tens in range(2000, 6000):
+    for tens in TENS:
         try:
             for port in range(10 * tens, 10 * tens + 10):
                 socket.create_server(("127.0.0.1", port)).close()
@@ -77,6 +82,7 @@ def install(folder: Path) -> Path:
         "/opt/atd-dask/bin": str(Path(sys.executable).parent),
         "/etc/atd-dask": str(folder / "units"),
         "/var/lib/atd-dask": str(folder / "data"),
+        "--preload ": f"--preload {hold.__file__} --preload ",
     }
     (folder / "data").mkdir()
     for unit in (folder / "units").iterdir():
@@ -95,7 +101,7 @@ def install(folder: Path) -> Path:
     ):
         assert old in text
         text = text.replace(old, new)
-    environment.write_text(text)
+    environment.write_text(f"{text}\n{hold.VARIABLE}={folder / 'hold'}\n")
     return folder / "units"
 
 
@@ -149,7 +155,7 @@ def test_tls(tmp_path: Path) -> None:
         worker.start()
         wait_for(lambda: is_open(scheduler.environment["SCHEDULER_PORT"]))
         with connect(ClusterOptions(address=address, security=files)) as client:
-            client.wait_for_workers(1, timeout=60)
+            client.wait_for_workers(1, timeout=240)
             assert next(iter(client.nthreads())).startswith("tls://")
             assert client.submit(sum, [1, 2]).result() == 3
         with (
@@ -175,7 +181,7 @@ def test_systemd_has_nothing_to_say_against_the_units(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", "--generators=no", *paths],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
@@ -212,7 +218,7 @@ def test_a_sweep_has_the_same_bytes_when_workers_die_and_come_back(
     deployment: Deployment, tmp_path: Path
 ) -> None:
     prepare(tmp_path)
-    subprocess.run([*COMMAND, "sweep", "conf.yaml"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([*COMMAND, "sweep", "conf.yaml"], cwd=tmp_path, check=True, timeout=240)
     expected = read_sweep(tmp_path / "runs" / "job")
 
     configuration = (tmp_path / "conf.yaml").read_text().splitlines(keepends=True)
@@ -223,18 +229,23 @@ def test_a_sweep_has_the_same_bytes_when_workers_die_and_come_back(
     unit = job.parent / "atd-dask-sweep@.service"
 
     before = {name: deployment.count(name) for name in ("documents_scored", "replicates")}
+    earlier = [len(worker.statuses) for worker in deployment.workers]
+    hold.hold_after(deployment.folder / "hold", 1, "train")
     with Service(unit, "job").run(stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             output = deployment.data / "job"
             wait_for(lambda: has_checkpoint(output))
             for worker in deployment.workers:
                 worker.kill()  # without those that come back, the sweep could not go on
-            _, err = process.communicate(timeout=120)
+            (deployment.folder / "hold").unlink()
+            _, err = process.communicate(timeout=240)
         finally:
             process.kill()
     assert process.returncode in (0, 3), err
     assert deployment.address in err
-    assert [worker.statuses for worker in deployment.workers] == [[-9], [-9]]
+    deployment.wait_for_workers()
+    for worker, n in zip(deployment.workers, earlier, strict=True):
+        assert worker.statuses[n:] == [-9]
     assert read_sweep(output) == expected
 
     rise = {name: deployment.count(name) - number for name, number in before.items()}
@@ -248,7 +259,7 @@ def test_a_sweep_has_the_same_bytes_when_workers_die_and_come_back(
 def test_workers_come_back_to_a_scheduler_that_died(deployment: Deployment) -> None:
     earlier = [len(worker.statuses) for worker in deployment.workers]
     deployment.scheduler.kill()
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while any(
         len(worker.statuses) == n for worker, n in zip(deployment.workers, earlier, strict=True)
     ):

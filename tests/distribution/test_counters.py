@@ -65,7 +65,7 @@ def test_a_worker_shows_the_documents_that_it_counts(tmp_path):
     with local_client(1, processes=True) as client:
         counted = list(count_shards(client, shards, TextOptions()))
         (worker,) = client.run(lambda dask_worker: dask_worker.http_server.port).values()
-        with urllib.request.urlopen(f"http://127.0.0.1:{worker}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker}/metrics", timeout=120) as answer:
             metrics = answer.read().decode()
     assert sum(len(piece.batch) for piece in counted) == 7
     assert "\natd_dask_documents_ingested_total 7.0\n" in metrics
@@ -134,7 +134,7 @@ except ValueError as error:
     print(error)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     )
     assert done.stdout.startswith("--metrics-file needs the package prometheus-client: ")
     assert done.stdout.count("\n") == 1

@@ -131,7 +131,7 @@ def test_a_worker_without_the_package_is_named():
         ) as worker,
     ):
         try:
-            client.wait_for_workers(1, timeout=30)
+            client.wait_for_workers(1, timeout=240)
             with pytest.raises(
                 SchedulerError,
                 match=r"must have atd-dask .* installed, but tcp://.* cannot load it: ",

@@ -34,7 +34,7 @@ def execute(name: str, *arguments: str, **options: Any) -> subprocess.CompletedP
         [*COMMANDS[name], *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
         **options,
     )
@@ -83,7 +83,7 @@ def test_an_unreachable_scheduler_is_a_sentence_and_status_2(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_interruption_ends_with_a_sentence_and_status_130(name: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(240)
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         process = subprocess.Popen(
             [*COMMANDS[name], "run", write(tmp_path), "--scheduler", address],
@@ -94,7 +94,7 @@ def test_interruption_ends_with_a_sentence_and_status_130(name: str, tmp_path: P
         )
         with process, server.accept()[0]:
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
     assert process.returncode == 130
     assert out == ""
     assert err.splitlines() == [
@@ -114,7 +114,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert process.stderr is not None
     with process.stderr:
         assert process.stderr.read() == b""
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=240) == 1
 
 
 def invoke(*arguments: str) -> Result:

@@ -278,7 +278,10 @@ VALUES = st.recursive(
     ),
     max_leaves=12,
 )
-FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+FUZZ = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=200,
+)
 
 
 def check_that_only_sentences_come_out(path: Path, overrides: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from atd_dask.baselines.grid import Grid, Point, list_points
 from atd_dask.interface.command import atd
 from atd_dask.interface.config import TopicsConfig
+from tests.pipelines.hold import hold_after
 
 GRID = Grid(
     topics=(3, 4),
@@ -91,13 +93,14 @@ def made(tmp_path_factory):
     write_corpus(folder / "corpora")
     arguments = ["reproduce", "reuters", "--corpora", str(folder / "corpora"), "--seeds", "1"]
     arguments += ["--output", str(folder / "out")]
+    held = os.environ | hold_after(folder / "hold", 4, "grid")
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PROGRAM, *arguments], stderr=subprocess.PIPE, text=True, env=held
     ) as process:
         try:
             wait_for(process, lambda: len(list_kept(folder)) >= 2)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=240)
         finally:
             process.kill()
     assert process.returncode == 130, err

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import fsspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atd_dask.documents import CountBatch
@@ -93,7 +93,7 @@ def expected_starts(case: Case) -> list[int]:
     return starts if starts[-1] == len(case.documents) else [*starts, len(case.documents)]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(cases())
 def test_what_is_written_comes_back(case: Case) -> None:
     store = CorpusStore.open(write_case(case, case.cuts))
@@ -123,7 +123,7 @@ def test_what_is_written_comes_back(case: Case) -> None:
         assert (batch.indptr.dtype, batch.terms.dtype, batch.counts.dtype) == ("i8", "i4", "i4")
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10)
 @given(cases())
 def test_the_bytes_do_not_depend_on_the_batches(case: Case) -> None:
     memory = fsspec.filesystem("memory")

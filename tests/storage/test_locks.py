@@ -27,14 +27,14 @@ with lock_folder(sys.argv[1], print):
     sys.stdin.read()
 """
 RACE = """
-import sys, time
+import sys
 from atd_dask.storage.locks import LockedError, lock_folder
 print("ready", flush=True)
 sys.stdin.readline()
 try:
     with lock_folder(sys.argv[1], lambda line: None):
-        time.sleep(1)
         print("held", flush=True)
+        sys.stdin.readline()
 except LockedError:
     print("refused", flush=True)
 """
@@ -108,7 +108,7 @@ def test_a_living_owner_is_named(tmp_path):
         assert (tmp_path / NAME).read_bytes() == before
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,13 +197,15 @@ def test_of_many_processes_one_gets_the_lock(tmp_path, stale):
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=60)[0] for process in processes]
+    answers = [process.stdout.readline() for process in processes]
     assert sorted(answers) == ["held\n", "refused\n", "refused\n", "refused\n"]
+    for process in processes:
+        assert process.communicate(timeout=120) == ("", None)
     assert list(tmp_path.iterdir()) == []
 
 
 def wait_for(condition) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -224,8 +226,11 @@ def test_a_run_whose_lock_was_taken_over_stops(tmp_path, monkeypatch):
 
     def work() -> None:
         with lock_folder(str(tmp_path), say_nothing):
-            (tmp_path / NAME).write_bytes(other)
-            threading.Event().wait(20)
+            # Again and again, as the other run renews its lock.
+            for _ in range(600):
+                (tmp_path / "other").write_bytes(other)
+                (tmp_path / "other").replace(tmp_path / NAME)
+                threading.Event().wait(0.2)
 
     with pytest.raises(LockedError, match="was taken over by another run while this one"):
         work()
