@@ -18,7 +18,6 @@ from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.fitting import Fit, fit_block
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.training import (
-    DEFAULT_LIMIT,
     Convergence,
     CostTerms,
     OrderRange,
@@ -61,7 +60,7 @@ class ParsimoniousTopicModel:
         *,
         step: int = 1,
         widen: bool = True,
-        limit: int = DEFAULT_LIMIT,
+        limit: int = 200,
         restarts: int = 1,
         tolerance: float = 1e-4,
         max_iterations: int = 100,

@@ -343,3 +343,27 @@ def sign_document(document, keys, multipliers, n_bands):
             joined = _mix(joined ^ ((value + 0x9E3779B97F4A7C15) % 2**64))
         bands.append(max(joined, 1))
     return whole, bands
+
+
+def cross_fitted(n_docs, n_folds, gain):
+    """What each document gains by a topic that the documents of the other folds taught; `gain` is
+    of those who teach and the one who is asked."""
+    n_folds = min(n_folds, n_docs)
+    gains = []
+    for document in range(n_docs):
+        teaching = [other for other in range(n_docs) if other % n_folds != document % n_folds]
+        gains.append(gain(teaching, document) if teaching else 0.0)
+    return gains
+
+
+def capped_sum(gains, cap):
+    return sum(max(-cap, min(cap, gain)) for gain in gains)
+
+
+def unexpected(n_with, n_docs, n_with_normal, n_normal):
+    """How many standard deviations more documents have a word than normal ones let expect, and the
+    logarithm of how many times more."""
+    usual = (n_with_normal + 0.5) / (n_normal + 1)
+    expected = n_docs * usual
+    deviation = (n_with - expected) / math.sqrt(expected * (1 - usual))
+    return deviation, math.log(n_with / expected) if n_with else -math.inf

@@ -32,7 +32,6 @@ from atd_dask.interface.yaml_nodes import (
     parse_mapping,
     read_mapping,
 )
-from atd_dask.kernels.training import DEFAULT_LIMIT
 from atd_dask.text import datasets
 from atd_dask.text.options import Source, TextOptions
 from atd_dask.text.words import LETTERS, STEMMERS, STOP_WORDS
@@ -114,7 +113,7 @@ class TopicsConfig:
             "widening goes no further than this, nor than a tenth of the training documents",
             at_least=2,
         ),
-    ] = DEFAULT_LIMIT
+    ] = 200
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,9 +44,6 @@ UPPER_REACH = 5
 LOWER_REACH = 10
 LEAST_REACH = 2
 
-# How far a range is widened where nothing else is said.
-DEFAULT_LIMIT = 200
-
 
 @dataclass(frozen=True, slots=True)
 class OrderRange:

@@ -5,7 +5,7 @@ import numpy as np
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.distribution.warming import compile_detection
-from atd_dask.kernels import alternative, bootstrap, fitting, growth
+from atd_dask.kernels import alternative, bootstrap, fitting, growth, starts, support
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange
 from tests.distribution.test_detection import rules
@@ -18,6 +18,9 @@ KERNELS = (
     bootstrap._expand_tokens,
     bootstrap.similarities,
     fitting._fit_block,
+    starts._compare_frequencies,
+    starts._score_documents,
+    support.document_gains,
     growth._gains_above,
     growth._next_document,
     growth._start_limits,
@@ -25,13 +28,15 @@ KERNELS = (
 
 
 def test_nothing_is_compiled_once_more_when_real_documents_come():
-    assert compile_detection() == 1
+    assert compile_detection() == 2
     before = [len(kernel.signatures) for kernel in KERNELS]
     assert all(before)
     counts = np.random.default_rng(1).poisson(0.5, (60, 40))
     corpus = MemoryCorpus(make_block(counts), 40)
+    counts[:15, :8] += 3
+    batch = MemoryCorpus(make_block(counts), 40)
     searches = train_restarts(Training(corpus, OrderRange(3, 2), Convergence(), 1), 1)
     assert detect(
-        choose_best(searches), corpus, {"train": corpus, "validation": corpus}, rules(), seed=1
+        choose_best(searches), batch, {"train": corpus, "validation": corpus}, rules(), seed=1
     )
     assert [len(kernel.signatures) for kernel in KERNELS] == before

@@ -108,7 +108,7 @@ def test_the_authors_clusters_grow_in_their_order(corpus, steps, most):
             available[cluster["document_dropped_by_error"]] = False
         documents = cluster["documents"][:most]
         (seed,) = choose_seeds(batch, available, 1)
-        grower = Grower(batch, available, endless, None, fitter, pool, ("tests",), len(documents))
+        grower = Grower(batch, available, endless, fitter, pool, ("tests",), len(documents))
         grown = grower.grow(Growth(seed))
         assert list(grown.documents) == documents
         scores = [step.score for step in grown.steps]

@@ -110,21 +110,10 @@ def make_grower(batch, max_size=None):
     fitter = Fitter(batch.context)
     pool = Pool.of(fitter, batch.block, batch.fit.proportions)
     available = np.ones(len(batch), bool)
-    return Grower(batch, available, BicRule(), SettleRule(), fitter, pool, ("tests",), max_size)
+    return Grower(batch, available, BicRule(), fitter, pool, ("tests",), max_size)
 
 
-@pytest.mark.parametrize("start", [[0, 4, 8], [0, 4, 8, 1, 2, 3, 5, 6]])
-def test_a_cluster_settles_on_those_who_belong(planted, start):
-    grower = make_grower(planted)
-    settled = grower._settle(np.array(start), SettleRule())
-    assert set(settled.tolist()) >= set(range(0, 80, 4))
-    assert len(settled) <= 22
-    assert set(grower._settle(settled, SettleRule()).tolist()) == set(settled.tolist())
-    gains = planted.gains_above(planted.train(settled), grower.available, -np.inf)
-    assert len(settled) == 20 or gains[settled[0]] > gains[settled[-1]]
-
-
-def test_a_settled_cluster_is_no_larger_than_allowed(planted):
+def test_a_grown_cluster_is_no_larger_than_allowed(planted):
     grown = make_grower(planted, max_size=7).grow(Growth(0))
     assert grown.ended
     assert len(grown.documents) == 7
@@ -139,35 +128,7 @@ def test_tests_of_membership_are_counted():
     )
     growth = Growth(9, steps)
     rule = MembershipRule(min_size=3, test_below=0.2)
-    grower = Grower(None, np.ones(10, bool), rule, None, None, None, ())
+    grower = Grower(None, np.ones(10, bool), rule, None, None, ())
     assert grower.count_tests(growth) == {"tested": 2, "failed": 1}
-    by_gain = Grower(None, np.ones(10, bool), BicRule(), None, None, None, ())
+    by_gain = Grower(None, np.ones(10, bool), BicRule(), None, None, ())
     assert by_gain.count_tests(growth)["tested"] == 0
-
-
-@pytest.fixture(scope="module")
-def two_planted():
-    """A batch in which documents 0 to 19 have one topic of their own, 20 to 49 another, and some
-    words of both are the same."""
-    rng = np.random.default_rng(7)
-    topics = 0.9 * rng.dirichlet(np.full(150, 0.05), 5) + 0.1 / 150
-    common = np.zeros(150)
-    common[:10] = 0.1
-    topics[3:] = 0.8 * topics[3:] + 0.2 * common
-    train = np.stack([rng.multinomial(80, topics[d % 3]) for d in range(300)])
-    kinds = [3] * 20 + [4] * 30 + [0, 1, 2] * 30
-    batch = np.stack([rng.multinomial(80, topics[kind]) for kind in kinds])
-    from tests.kernels.test_reference import MemoryCorpus, refit_from_scratch
-
-    return make_batch(batch, refit_from_scratch(MemoryCorpus(make_block(train + 1), 150)))
-
-
-def test_two_clusters_do_not_settle_as_one(two_planted):
-    grower = make_grower(two_planted)
-    first, second = np.arange(20), np.arange(20, 50)
-    assert grower._gain_apart(first, np.arange(50)) > 1.1
-    assert grower._gain_apart(first[:10], first) < 1.0
-    for grown, other in ((first[:8], second), (second[:8], first)):
-        settled = set(grower._settle(grown, SettleRule()).tolist())
-        assert set(grown.tolist()) <= settled
-        assert not settled & set(other.tolist())

@@ -1,0 +1,78 @@
+"""Support: what documents say of a topic that they did not teach."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.support import CAP, FOLDS, NormalDocuments, add_capped, cross_fit_gains
+from tests import naive
+from tests.kernels.test_clusters import cases, make_batch
+
+
+@given(cases())
+@settings(max_examples=20)
+def test_the_gain_of_a_document_is_that_of_the_equation(case):
+    counts, (table, _) = case
+    batch = make_batch(counts, table)
+    topic = batch.train(np.array([0, 1]))
+    gains = Fitter(batch.context).gains(topic, batch.take(np.arange(len(counts))))
+    everyone = np.ones(len(counts), bool)
+    np.testing.assert_array_equal(gains, batch.gains_above(topic, everyone, -np.inf))
+    beta = np.vstack((table.dense(), topic.probabilities))
+    for d, document in enumerate(counts):
+        null = batch.fit.costs[d] - batch.fit.log_likelihoods[d]
+        objectives = naive.objectives_of_supports(document, beta, steps=800)
+        with_new = [value for active, value in objectives.items() if table.n_topics in active]
+        assert min(abs(null - gains[d] - value) for value in with_new) < 1e-3
+
+
+@given(cases())
+@settings(max_examples=20)
+def test_every_document_is_asked_by_a_topic_that_others_taught(case):
+    counts, (table, _) = case
+    batch = make_batch(counts, table)
+    fitter = Fitter(batch.context)
+    cluster = batch.take(np.arange(len(counts)))
+
+    def gain(teaching, asked):
+        sample = batch.take(np.array(teaching))
+        topic = fitter.train(sample.block).meet_others(sample.fit.lengths)
+        return fitter.gains(topic, batch.take(np.array([asked])))[0]
+
+    expected = naive.cross_fitted(len(counts), FOLDS, gain)
+    gains = cross_fit_gains(fitter, cluster)
+    np.testing.assert_array_equal(gains, expected)
+    assert add_capped(gains) == pytest.approx(naive.capped_sum(expected, CAP))
+
+
+def test_no_document_decides_alone():
+    assert add_capped(np.array([1e6, -1e6, 3.0])) == 3.0
+    assert add_capped(np.full(4, 1e6)) == 4 * CAP
+
+
+def test_a_document_by_itself_has_no_support():
+    batch = make_batch(np.ones((1, 4), int), naive_table())
+    assert cross_fit_gains(Fitter(batch.context), batch.take(np.array([0]))).tolist() == [0.0]
+
+
+def naive_table():
+    from atd_dask.kernels.wording import make_table
+
+    return make_table(np.full(4, 0.25), np.zeros((1, 4), bool), np.full((1, 4), 0.25))
+
+
+@given(cases())
+@settings(max_examples=20)
+def test_what_normal_documents_say_is_taken_for_as_many_as_the_batch_has(case):
+    counts, (table, _) = case
+    batch = make_batch(counts, table)
+    topic = batch.train(np.array([0, 1]))
+    gains = batch.gains_above(topic, np.ones(len(counts), bool), -np.inf)
+    normal = NormalDocuments(make_batch(counts, table))
+    expected = naive.capped_sum([gain for gain in gains if gain > 0.5], CAP) * 70 / len(counts)
+    assert normal.support(topic, 0.5, 70) == pytest.approx(expected)
+    nothing = NormalDocuments(make_batch(counts[:0], table))
+    assert nothing.support(topic, 0.5, 70) == 0.0
