@@ -11,7 +11,7 @@ import numpy as np
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.errors import InputError
-from atd_dask.evaluation.results import describe_clusters
+from atd_dask.evaluation.results import describe_clusters, order_candidates
 from atd_dask.interface.config import make_detection
 from atd_dask.interface.rules import make_rules
 from atd_dask.storage.corpus import CorpusStore
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detection:
-    """What was found: the candidates in their order, the last of which may not be significant."""
+    """What was found: the clusters in their order, and after them the candidates that are not
+    significant, the best supported first."""
 
     candidates: tuple[FoundCluster, ...]
     null_model: NullModel
@@ -97,4 +98,4 @@ def detect(
     batch, _ = as_corpus(test, words)
     rules = make_rules(config, authors=model.compatibility == "authors")
     found = detect_clusters(model.model_.table, batch, corpora, rules, random_state, client)
-    return Detection(tuple(found), model.model_, batch)
+    return Detection(tuple(order_candidates(found)), model.model_, batch)

@@ -33,6 +33,10 @@ class InputError(UserError):
     """A document file, a label file, a vocabulary or a store that cannot be used as it is."""
 
 
+class TooLittleTrainingError(InputError):
+    """A batch that is too large for the normal documents that it is to be compared with."""
+
+
 class SchedulerError(UserError):
     """The Dask cluster that the configuration names cannot be reached or started."""
 

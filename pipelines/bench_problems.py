@@ -29,7 +29,7 @@ import atd_dask
 from atd_dask.distribution.chance import ChanceSearch, search_by_chance
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.grids import Arrays, run_grid
-from atd_dask.distribution.rules import DetectionRules, FoundCluster, KeepNothing, tell_nobody
+from atd_dask.distribution.rules import DetectionRules, KeepNothing, tell_nobody
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.distribution.warming import compile_detection
@@ -162,8 +162,8 @@ class ProblemWork:
         table = _unpack_table(needed[0])
         if point.kind == "references":
             return self._search_by_chance(point, documents, table)
-        gains = needed[1]["gains"] if point.kind == "null" else None
-        return self._detect(point, documents, table, gains)
+        support = needed[1]["support"] if point.kind == "null" else None
+        return self._detect(point, documents, table, support)
 
     def _make_documents(self, problem: Problem) -> Documents:
         pools = {}
@@ -187,17 +187,17 @@ class ProblemWork:
         size = documents.batches[0].n_docs
         chance = ChanceSearch(table, documents.corpora(), self.rules, size, point.seed)
         clock = Clock()
-        gains = np.zeros(0)
+        support = np.zeros(0)
         if self.rules.searches > 0:
-            gains = search_by_chance(chance, Runner(), KeepNothing(), tell_nobody)
-        return _pack_facts(clock, {}) | {"gains": gains}
+            support = search_by_chance(chance, Runner(), KeepNothing(), tell_nobody)
+        return _pack_facts(clock, {}) | {"support": support}
 
     def _detect(
-        self, point: Point, documents: Documents, table: WordTable, gains: Floats | None
+        self, point: Point, documents: Documents, table: WordTable, support: Floats | None
     ) -> Arrays:
         corpora = documents.corpora(point.batch)
         labels = documents.labels[point.batch]
-        keeper = None if gains is None else KnownGains(gains)
+        keeper = None if support is None else KnownSupport(support)
         clock = Clock()
         found = detect(table, corpora["test"], corpora, self.rules, point.seed, keeper=keeper)
         candidates = [
@@ -206,7 +206,8 @@ class ProblemWork:
                 "labels": [" ".join(labels[row]) for row in cluster.documents],
                 "significant": bool(cluster.significant),
                 "p_value": float(cluster.p_value),
-                "search_p_value": search_p_value(cluster, gains),
+                "search_p_value": cluster.search_p_value,
+                "support": float(cluster.support),
                 "gain": float(cluster.growth.gain),
             }
             for cluster in found
@@ -215,23 +216,13 @@ class ProblemWork:
 
 
 @dataclass(frozen=True)
-class KnownGains(KeepNothing):
+class KnownSupport(KeepNothing):
     """Hands in the held-out searches that were made once for all batches of a split."""
 
-    gains: Floats
+    support: Floats
 
     def load_chance(self) -> Floats:
-        return self.gains
-
-
-def search_p_value(cluster: FoundCluster, gains: Floats | None = None) -> float | None:
-    """How often a whole search does as well in held-out documents: by the gains that are given, or
-    by those that the cluster was judged with; None where there are none."""
-    reference = cluster.chance if gains is None else gains
-    if reference is None or len(reference) == 0:
-        return None
-    as_large = int(np.count_nonzero(reference >= cluster.growth.gain))
-    return (1 + as_large) / (1 + len(reference))
+        return self.support
 
 
 class Clock:

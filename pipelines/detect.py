@@ -19,6 +19,7 @@ from atd_dask.evaluation.results import (
     FORMAT,
     describe_clusters,
     evaluate_clusters,
+    order_candidates,
     write_csv,
     write_json,
 )
@@ -82,6 +83,7 @@ def detect(
             DetectionKeeper(checkpoints),
             tell,
         )
+    found = order_candidates(found)
     result = make_result(config, stores, model, found)
     write_file(path, write_json(result))
     write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
@@ -108,7 +110,8 @@ def make_result(
     model: NullModel,
     found: list[FoundCluster],
 ) -> dict[str, Any]:
-    """What result.json says; `found` has the clusters of a batch without its copies."""
+    """What result.json says; `found` has the candidates of a batch without its copies, in the order
+    in which they are listed."""
     test = stores["test"]
     shared, ids, labels = model.table.shared, test.ids(), test.labels()
     rows = test.representatives()

@@ -22,8 +22,9 @@ from atd_dask.distribution.observation import check_memory, describe_cluster
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.distribution.running import Runner
 from atd_dask.documents import Copies
+from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copies import choose_groups, list_rows
-from atd_dask.evaluation.results import write_csv, write_json
+from atd_dask.evaluation.results import order_candidates, write_csv, write_json
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
@@ -192,10 +193,17 @@ class Examination:
                 stage_key(read_digest(model_path(self._trained)), digests, settings),
             ),
         )
-        with watch_detection(self._progress, rules.replicates, rules.searches) as tell:
-            found = detect_clusters(
-                self._table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
-            )
+        try:
+            with watch_detection(self._progress, rules.replicates, rules.searches) as tell:
+                found = detect_clusters(
+                    self._table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
+                )
+        except TooLittleTrainingError as error:
+            # A sweep that fails is tried again and again; the next ones may have fewer documents,
+            # or more to train on.
+            self._progress.warn(f"no cluster is looked for in this sweep: {error}")
+            return []
+        found = order_candidates(found)
         for index, cluster in enumerate(found, 1):
             warn_of_thin_pool(self._progress, index, cluster)
         return found
@@ -320,7 +328,10 @@ def make_line(findings: Findings, plan: dict[str, Any], generation: int) -> dict
             for entry in findings.news
         ],
         "candidates": [
-            {name: cluster[name] for name in ("size", "p_value", "search_p_value", "significant")}
+            {
+                name: cluster[name]
+                for name in ("size", "support", "search_p_value", "p_value", "significant")
+            }
             for cluster in findings.result["clusters"]
         ],
     }

@@ -13,7 +13,7 @@ from atd_dask.distribution.fields import is_small, open_field
 from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, KeepNothing, Tell
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.training import ClusterPasses
-from atd_dask.errors import InputError
+from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
@@ -41,7 +41,7 @@ def check_size(chance: ChanceSearch, n_docs: int) -> None:
     """A batch can be compared only with batches that are as large."""
     n_normal = chance.normal.n_docs
     if 2 * n_docs > n_normal:
-        raise InputError(
+        raise TooLittleTrainingError(
             "there must be at least twice as many normal documents as documents to be searched, got"
             f" {n_normal:,} and {n_docs:,}: give more documents for training, fewer at a time to"
             " search, or set detection.significance.searches to 0 and trust the bootstrap alone"

@@ -113,7 +113,7 @@ def tabulate_clusters(figures: CorpusFigures) -> Table:
 
 def find_cluster(result: Result, label: str | None) -> dict[str, Any] | None:
     """The first significant cluster in which the label has the majority; without a label, the
-    candidate that was not significant."""
+    best supported of the candidates that were not significant."""
     for cluster in result["clusters"]:
         if label is None and not cluster["significant"]:
             return dict(cluster)

@@ -74,6 +74,7 @@ def judge_candidate(candidate: Candidate, anomalous: Sequence[str]) -> Row:
         "significant": candidate["significant"],
         "p_value": candidate["p_value"],
         "search_p_value": candidate["search_p_value"],
+        "support": candidate["support"],
         "gain": candidate["gain"],
     }
 
@@ -96,14 +97,15 @@ def judge_null(split: Problem, number: int, candidates: Sequence[Candidate]) -> 
 
 
 def batch_p_value(candidates: Sequence[Candidate]) -> float:
-    """How often chance does as well as the search of a whole batch. The reference is the first
-    candidate of each held-out search, so the first candidate is what compares with it; where no
-    search was made in held-out documents, its own test stands in."""
-    if not candidates:
-        return 1.0
-    first = candidates[0]
-    by_search = first["search_p_value"]
-    return float(first["p_value"] if by_search is None else by_search)
+    """How often chance does as well as the search of a whole batch. The reference is the best
+    candidate of each held-out search, so the best one of the batch is what compares with it; where
+    no search was made in held-out documents, the candidates' own tests stand in."""
+    names = [
+        "p_value" if candidate["search_p_value"] is None else "search_p_value"
+        for candidate in candidates
+    ]
+    p_values = (float(one[name]) for one, name in zip(candidates, names, strict=True))
+    return min(p_values, default=1.0)
 
 
 def sum_up(problems: Sequence[Row], size: int | None = None) -> Row | None:

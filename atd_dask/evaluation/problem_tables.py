@@ -162,7 +162,7 @@ def write_candidates(problems: Sequence[Row], nulls: Sequence[Row]) -> str:
     """A row for every candidate of every run."""
     header = (
         *("problem", "seed", "batch", "planted", "candidate", "documents", "majority"),
-        *("gain", "p-value", "by search", "significant", "F1"),
+        *("support", "by search", "gain", "p-value", "significant", "F1"),
     )
     rows = []
     for problem in problems:
@@ -186,16 +186,17 @@ def _show_group(group: Row) -> str:
 
 def _show_candidates(start: list[str], candidates: Sequence[Row]) -> list[list[str]]:
     if not candidates:
-        return [[*start, "none", *[""] * 7]]
+        return [[*start, "none", *[""] * 8]]
     return [
         [
             *start,
             str(number),
             str(one["size"]),
             f"{one['of_it']} {one['majority']}",
+            f"{one['support']:.1f}",
+            _show(one["search_p_value"], 3),
             f"{one['gain']:.1f}",
             _show(one["p_value"], 3),
-            _show(one["search_p_value"], 3),
             "yes" if one["significant"] else "no",
             _show(one.get("f1")),
         ]

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 FORMAT = "atd-dask-result/1"
 
 
+def order_candidates(found: Sequence[Any]) -> list[Any]:
+    """Candidates as a result lists them: the clusters in the order in which they were found, then
+    those that failed, the best supported first."""
+    clusters = [cluster for cluster in found if cluster.significant]
+    failed = [cluster for cluster in found if not cluster.significant]
+    return clusters + sorted(failed, key=lambda cluster: -cluster.support)
+
+
 def describe_clusters(
     clusters: Sequence[Any],
     test: Corpus,
@@ -61,9 +69,10 @@ def _describe_cluster(
     return {
         "index": index,
         "significant": cluster.significant,
+        "support": _find_support(cluster),
+        "search_p_value": cluster.search_p_value,
         "p_value": cluster.p_value,
         "replicates": len(cluster.scores),
-        "search_p_value": _search_p_value(cluster),
         "size": len(cluster.documents),
         "score": cluster.score,
         "bic_gain": cluster.growth.gain,
@@ -98,17 +107,15 @@ def _describe_cluster(
             for step in cluster.growth.steps
         ],
         "bootstrap_scores": cluster.scores.tolist(),
-        "chance_gains": None if cluster.chance is None else cluster.chance.tolist(),
+        "reference_support": None if cluster.chance is None else cluster.chance.tolist(),
     }
 
 
-def _search_p_value(cluster: Any) -> float | None:
-    """How often the same search gains as much where there is nothing to find."""
-    if cluster.chance is None:
+def _find_support(cluster: Any) -> float | None:
+    """A cluster that was grown step by step has its support found for the searches alone."""
+    if cluster.chance is None and cluster.growth.steps:
         return None
-    return float(1 + np.count_nonzero(cluster.chance >= cluster.growth.gain)) / (
-        1 + len(cluster.chance)
-    )
+    return float(cluster.support)
 
 
 def evaluate_clusters(
@@ -152,9 +159,10 @@ def write_csv(clusters: Sequence[dict[str, Any]]) -> bytes:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     columns = ["row", "id", "share", "labels", "copy_of"]
-    table.writerow(["cluster", "significant", "p_value", *columns])
+    judgement = ["significant", "p_value", "support", "search_p_value"]
+    table.writerow(["cluster", *judgement, *columns])
     for cluster in clusters:
-        judged = [cluster["index"], cluster["significant"], cluster["p_value"]]
+        judged = [cluster["index"], *(cluster[name] for name in judgement)]
         for document in cluster["documents"]:
             row, labels = document["row"], " ".join(document["labels"])
             table.writerow([*judged, row, document["id"], document["share"], labels, ""])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from atd_dask.interface.wording import clean
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table: framed on a terminal, columns of plain text elsewhere."""
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], dim: Collection[int] = ()
+) -> None:
+    """A table: framed on a terminal, with some rows dim; columns of plain text elsewhere."""
     lines = [[clean(cell) for cell in row] for row in (header, *rows)]
     if sys.stdout.isatty():
-        _print_framed(lines)
+        _print_framed(lines, dim)
         return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -21,7 +23,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-def _print_framed(lines: Sequence[Sequence[str]]) -> None:
+def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -29,8 +31,8 @@ def _print_framed(lines: Sequence[Sequence[str]]) -> None:
     table = Table()
     for cell in lines[0]:
         table.add_column(Text(cell), overflow="fold")
-    for line in lines[1:]:
-        table.add_row(*map(Text, line))
+    for place, line in enumerate(lines[1:]):
+        table.add_row(*map(Text, line), style="dim" if place in dim else None)
     Console().print(table)
 
 
@@ -66,14 +68,19 @@ def print_model(model: Mapping[str, Any]) -> None:
 
 
 _METRICS = ("recall", "precision", "f1", "auc")
+_FIGURES = {"support": "support", "search p-value": "search_p_value", "p-value": "p_value"}
 
 
 def print_clusters(result: Mapping[str, Any]) -> None:
-    """What detection found: a row for each cluster, the one that was not significant included."""
-    header = ["cluster", "documents", "p-value", "significant", "words"]
-    searched = any(cluster.get("search_p_value") for cluster in result["clusters"])
-    if searched:
-        header.insert(3, "by search")
+    """What detection found: a row for each cluster, and after them one for each candidate that
+    failed. Figures that no candidate has are left out."""
+    header = ["cluster", "documents"]
+    figures = {
+        name: key
+        for name, key in _FIGURES.items()
+        if any(cluster.get(key) is not None for cluster in result["clusters"])
+    }
+    header += [*figures, "significant", "words"]
     judged = any("evaluation" in cluster for cluster in result["clusters"])
     if judged:
         header += ["label", "recall", "precision", "F1", "AUC"]
@@ -83,13 +90,10 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         row = [
             str(cluster["index"]),
             _count_documents(cluster),
-            f"{cluster['p_value']:.4g}",
+            *(_show_figure(cluster.get(key)) for key in figures.values()),
             "yes" if cluster["significant"] else "no",
             " ".join(words),
         ]
-        if searched:
-            found_by_chance = cluster["search_p_value"]
-            row.insert(3, "" if found_by_chance is None else f"{found_by_chance:.4g}")
         if judged:
             found = cluster.get("evaluation")
             row += (
@@ -99,7 +103,8 @@ def print_clusters(result: Mapping[str, Any]) -> None:
             )
         rows.append(row)
     if rows:
-        print_table(header, rows)
+        failed = [n for n, one in enumerate(result["clusters"]) if not one["significant"]]
+        print_table(header, rows, dim=failed)
     else:
         print("no cluster was found")
     if groups := result.get("copies"):
@@ -112,6 +117,10 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         if name in evaluation:
             f1, auc = evaluation[name]["f1"], evaluation[name]["auc"]
             print(f"{meaning}: F1 {f1:.2f}, AUC {auc:.2f}")
+
+
+def _show_figure(value: float | None) -> str:
+    return "" if value is None else f"{value:,.4g}"
 
 
 def _count_documents(cluster: Mapping[str, Any]) -> str:

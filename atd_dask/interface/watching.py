@@ -16,9 +16,9 @@ Tell = Callable[[str, dict[str, Any]], None]
 def watch_detection(progress: Progress, replicates: int, searches: int) -> Iterator[Tell]:
     """Shows detection while the block runs; gives the function that is to be told of its events.
 
-    Events are `growth` and `grown` of a cluster, its `replicates`, and `searches` by chance.
+    Events are `growth` and `grown` of a candidate, its `replicates`, and `searches` by chance.
     """
-    with progress.task("detect", unit="clusters") as whole, ExitStack() as parts:
+    with progress.task("detect", unit="candidates") as whole, ExitStack() as parts:
         watcher = _Watcher(progress, whole, parts, {"replicates": replicates, "searches": searches})
         yield watcher.hear
 
@@ -47,13 +47,13 @@ class _Watcher:
                 self._part = None
                 self._grown = cluster
                 self._whole.reach(cluster)
-                size, gain = told.pop("size"), told.pop("gain")
-                self._progress.say(f"cluster {cluster} is grown", documents=size, gain=gain, **told)
+                size = told.pop("size")
+                self._progress.say(f"candidate {cluster} is found", documents=size, **told)
             elif event == "growth" and cluster > self._grown:
                 # Reports of workers may come late, when the cluster is grown already.
-                self._show(f"grow cluster {cluster}", None, "documents", told.pop("size"), told)
+                self._show(f"grow candidate {cluster}", None, "documents", told.pop("size"), told)
             elif event == "replicates":
-                self._show(f"test cluster {cluster}", *self._named(event), told.pop("done"), told)
+                self._show(f"test candidate {cluster}", *self._named(event), told.pop("done"), told)
             elif event == "searches":
                 self._show("search by chance", *self._named(event), told.pop("done"), told)
 

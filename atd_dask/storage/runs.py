@@ -15,7 +15,7 @@ RESULT = "result.json"
 # What people look for in the folder of a run.
 SHOWN = {"result": RESULT, "documents": "clusters.csv", "report": "report.html", "run": RUN}
 # Of a cluster, what is long and for programs.
-DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "chance_gains"})
+DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "reference_support"})
 
 
 def write_run(output: str, record: Mapping[str, Any]) -> None:

@@ -25,13 +25,14 @@ def make_problem(*groups, name="reuters-choose-01", **others):
     )
 
 
-def make_candidate(*labels, significant=True, by_search=0.05, gain=10.0):
+def make_candidate(*labels, significant=True, by_search=0.05, support=10.0):
     return {
         "labels": list(labels),
         "significant": significant,
         "p_value": 0.005,
         "search_p_value": by_search,
-        "gain": gain,
+        "support": support,
+        "gain": 31.5,
     }
 
 
@@ -85,10 +86,10 @@ def test_of_equal_labels_the_first_in_the_alphabet_is_named():
     assert (none["majority"], none["of_it"]) == ("", 0)
 
 
-def test_the_p_value_of_a_batch_is_that_of_its_first_candidate():
+def test_the_p_value_of_a_batch_is_that_of_its_best_candidate():
     assert batch_p_value([]) == 1.0
     first, second = make_candidate("a", by_search=0.3), make_candidate("a", by_search=0.1)
-    assert batch_p_value([first, second]) == 0.3
+    assert batch_p_value([first, second]) == 0.1
     assert batch_p_value([make_candidate("a", by_search=None)]) == 0.005
 
 
@@ -142,8 +143,8 @@ def test_the_tables():
     listed = write_candidates(rows, nulls)
     planted = "10 wheat, 20 coffee"
     assert (
-        f"| reuters-choose-01 | 1 | 40 | {planted} | 1 | 10 | 10 wheat | 10.0 | 0.005 | 0.050 |"
-        " yes | 1.00 |"
+        f"| reuters-choose-01 | 1 | 40 | {planted} | 1 | 10 | 10 wheat | 10.0 | 0.050 | 31.5 |"
+        " 0.005 | yes | 1.00 |"
     ) in listed
     assert "| reuters-null-choose-01 | 1 | 1: 40 | nothing | none |" in listed
     for table in (text, listed):

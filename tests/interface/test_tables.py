@@ -62,15 +62,22 @@ def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
         "mean of the significant clusters: F1 0.60, AUC 0.70",
         "their documents together: F1 0.80, AUC 0.90",
     ]
-    searched = [cluster | {"salient_words": [], "search_p_value": p} for p in (0.05, None)]
-    print_clusters({"clusters": searched})
-    assert capsys.readouterr().out.splitlines() == [
-        "cluster  documents  p-value   by search  significant  words",
-        "1        1,234      0.000999  0.05       yes",
-        "1        1,234      0.000999             yes",
-    ]
     print_clusters({"clusters": []})
     assert capsys.readouterr().out == "no cluster was found\n"
+
+
+def test_the_support_of_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = {"size": 1234, "p_value": 0.000999, "salient_words": []}
+    clusters = [
+        cluster | {"index": 1, "significant": True, "support": 123.456, "search_p_value": 0.05},
+        cluster | {"index": 2, "significant": False, "support": -0.5, "search_p_value": 1.0},
+    ]
+    print_clusters({"clusters": clusters})
+    assert capsys.readouterr().out.splitlines() == [
+        "cluster  documents  support  search p-value  p-value   significant  words",
+        "1        1,234      123.5    0.05            0.000999  yes",
+        "2        1,234      -0.5     1               0.000999  no",
+    ]
 
 
 def test_a_table_on_a_terminal_shows_text_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +94,24 @@ def test_a_table_on_a_terminal_shows_text_as_it_is(monkeypatch: pytest.MonkeyPat
     assert "[red]x[/]" in shown
     assert "�[31my" in shown
     assert "\x1b[31m" not in shown
+
+
+def test_rows_may_be_dim(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    print_table(["a"], [["plain"], ["failed"]], dim=[1])
+    plain, failed = (
+        next(line for line in stream.getvalue().splitlines() if word in line)
+        for word in ("plain", "failed")
+    )
+    assert "\x1b[2m" not in plain
+    assert "\x1b[2m" in failed
 
 
 def test_facts() -> None:

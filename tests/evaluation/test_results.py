@@ -1,0 +1,83 @@
+"""What a result says of candidates, and in which order."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from atd_dask.distribution.rules import FoundCluster
+from atd_dask.evaluation.results import describe_clusters, order_candidates, write_csv
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.clusters import Growth, Step
+from atd_dask.kernels.model import Block
+
+CHANCE = np.array([1.0, 5.0, 9.0])
+SHARED = np.array([0.5, 0.25, 0.25])
+
+
+def make_candidate(support, significant, documents=(0, 2), chance=CHANCE, **growth):
+    topic = Alternative(
+        specific=np.array([True, False, True]),
+        probabilities=np.array([0.1, 0.25, 0.65]),
+        shares=np.full(len(documents), 0.5),
+        log_likelihoods=np.zeros(len(documents)),
+        proportions=np.full((len(documents), 2), 0.5),
+        bic=0.0,
+    )
+    grown = Growth(documents[0], ended=True, documents=documents, support=support, **growth)
+    return FoundCluster(grown, topic, 3.0, np.zeros(4), 0.2, significant, 0, chance)
+
+
+def describe(*candidates):
+    block = Block(np.array([0, 1, 2, 3]), np.array([0, 1, 2], np.int32), np.ones(3, np.int32))
+    words, ids = ["tea", "oil", "gold"], ["a", "b", "c"]
+    return describe_clusters(
+        candidates, MemoryCorpus(block, 3), SHARED, words, ids, [("x",), (), ()]
+    )
+
+
+def test_failed_candidates_follow_the_best_supported_first():
+    found = [
+        make_candidate(3.0, False),
+        make_candidate(20.0, True),
+        make_candidate(-1.0, False),
+        make_candidate(30.0, True),
+        make_candidate(4.0, False),
+    ]
+    ordered = order_candidates(found)
+    assert [cluster.support for cluster in ordered] == [20.0, 30.0, 4.0, 3.0, -1.0]
+    assert [entry["index"] for entry in describe(*ordered)] == [1, 2, 3, 4, 5]
+
+
+def test_candidates_of_equal_support_stay_in_their_order():
+    found = [make_candidate(0.0, False, documents=(row, 2)) for row in (1, 0)]
+    assert [cluster.documents[0] for cluster in order_candidates(found)] == [1, 0]
+
+
+def test_support_and_what_it_is_compared_with():
+    (entry,) = describe(make_candidate(5.0, False))
+    assert (entry["support"], entry["search_p_value"], entry["p_value"]) == (5.0, 0.75, 0.2)
+    assert entry["reference_support"] == [1.0, 5.0, 9.0]
+    assert entry["growth"] == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "support"), [((), 5.0), ((Step(2, 0.5, 1.0, 2.0, False),), None)]
+)
+def test_without_searches_what_was_grown_has_no_support(steps, support):
+    (entry,) = describe(make_candidate(5.0, True, chance=None, steps=steps))
+    assert entry["support"] == support
+    assert entry["search_p_value"] is None
+    assert entry["reference_support"] is None
+
+
+def test_the_table_of_documents():
+    lines = write_csv(describe(make_candidate(9.5, True))).decode().splitlines()
+    rows = list(csv.DictReader(lines))
+    assert [row["id"] for row in rows] == ["a", "c"]
+    for row in rows:
+        assert (row["cluster"], row["significant"]) == ("1", "True")
+        assert (row["support"], row["search_p_value"], row["p_value"]) == ("9.5", "0.25", "0.2")
