@@ -109,7 +109,7 @@ def test_every_rule_gives_the_bytes_of_a_batch_in_one_piece(stores, changes, req
         ("having_in_shard", 2),
         ("next_in_shard", 5),
         ("gains_in_shard", 3),
-        ("gains_in_shard", 80),
+        ("gains_in_shard", 20),
         ("score_drawn", 2),
     ],
     ids=["starts", "growth", "settling", "refining", "B2"],
