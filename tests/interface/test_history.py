@@ -21,7 +21,7 @@ def make_line(sweep: int, **facts: Any) -> dict[str, Any]:
         "unseen_share": 0.01 * sweep,
         "log_likelihood": -5.5 - 0.01 * sweep,
         "clusters": [],
-        "candidates": [{"size": 4, "p_value": 0.3, "search_p_value": None, "significant": False}],
+        "candidates": [{"size": 4, "p_value": 0.3, "significant": False}],
         "seconds": 12.345,
     } | facts
 
@@ -38,7 +38,7 @@ def make_news(number: int, kind: str, added: int, size: int, words: list[str]) -
 
 
 def make_lines() -> list[dict[str, Any]]:
-    found = {"size": 10, "p_value": 0.001, "search_p_value": 0.05, "significant": True}
+    found = {"size": 10, "p_value": 0.001, "significant": True}
     return [
         make_line(1),
         make_line(2, clusters=[make_news(1, "new", 10, 10, ["cholera"])], candidates=[found]),

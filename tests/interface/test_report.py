@@ -50,12 +50,13 @@ def make_cluster(
     return {
         "index": index,
         "significant": significant,
+        "support": 30.5,
+        "search_p_value": 0.25,
         "p_value": 0.02,
         "replicates": 49,
-        "search_p_value": 0.25,
         "size": size,
         "score": 80.0,
-        "bic_gain": 30.5,
+        "bic_gain": 41.0,
         "n_salient": len(words),
         "n_salient_occurring": max(len(words) - 1, 0),
         "documents": [
@@ -87,9 +88,13 @@ def make_cluster(
             for place in range(1, size + 2)
         ],
         "bootstrap_scores": [float(score) for score in range(49)],
-        "chance_gains": [-3.0, 1.5, 12.0],
+        "reference_support": [0.0, 1.5, 12.0],
         **others,
     }
+
+
+# A cluster that the bootstrap alone has judged.
+UNSEARCHED = {"support": None, "search_p_value": None, "reference_support": None}
 
 
 def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
@@ -219,8 +224,11 @@ def test_clusters_of_earlier_sweeps_that_go_on() -> None:
 
 def test_the_verdict_where_nothing_was_found() -> None:
     assert say(make_sources(make_cluster(significant=False))) == (
-        "No significant cluster was found in 1,700 documents; the best candidate, 3 documents, did"
-        " not pass the tests."
+        "No significant cluster was found in 1,700 documents; the best candidate, 3 documents, has"
+        " no more support than chance finds."
+    )
+    assert say(make_sources(make_cluster(significant=False, **UNSEARCHED))).endswith(
+        "; the best candidate, 3 documents, did not pass the test."
     )
     assert say(make_sources()) == (
         "No significant cluster was found in 1,700 documents; there was no candidate to test."
@@ -236,34 +244,30 @@ def test_the_verdict_where_nothing_was_found() -> None:
         ({"bootstrap_scores": [], "p_value": 1.0}, "No bootstrap cluster could be drawn"),
         (
             {},
-            "3 times in held-out normal documents, gained at most 12.0 in BIC; this cluster gains",
+            "3 times in held-out normal documents, found a support of at most 12.0; this cluster",
         ),
-        ({}, "30.5, more than any of them (search p-value 0.25, the smallest that so many can"),
+        ({}, "has 30.5, more than any of them (search p-value 0.25, the smallest that so many can"),
         (
-            {"bic_gain": 1.5, "search_p_value": 0.75},
-            "gains 1.5, which 2 of the 3 searches reached (search p-value 0.75).",
+            {"support": 1.5, "search_p_value": 0.75},
+            "has 1.5, which 2 of the 3 searches reached (search p-value 0.75).",
         ),
-        ({"chance_gains": None, "search_p_value": None}, "so nothing accounts for the search that"),
+        (UNSEARCHED, "so nothing accounts for the search that"),
         (
-            {"significant": False, "chance_gains": None, "search_p_value": None},
-            "Its p-value is above the level of 0.01; it is therefore not significant.",
-        ),
-        (
-            {"significant": False, "bic_gain": -1.0},
-            "Its p-value is small, but its topic does not pay in BIC; it is therefore not sig",
+            {"significant": False, **UNSEARCHED},
+            "Its p-value is above the level of 0.01. Its test ended as soon as that was certain.",
         ),
         (
-            {"significant": False, "bic_gain": 12.0},
-            "Its p-value is small, but the same search gains as much in documents where there is",
+            {"significant": False, "support": -1.0},
+            "Normal documents say as much for its topic as its own documents do.",
         ),
         (
-            {"significant": False, "bootstrap_scores": [], "chance_gains": None},
-            "It could not be tested; it is therefore not significant.",
+            {"significant": False, "support": 12.0},
+            "The same search finds as much support in documents where there is nothing to find.",
         ),
+        ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested."),
         ({}, "From one document it grew in 4 steps;"),
         ({}, "In those with a hollow dot the new topic was not significant."),
         ({}, "The cluster is the first 3 documents."),
-        ({"growth": []}, "It did not grow from its first document."),
     ],
 )
 def test_sentences(others: dict[str, Any], sentence: str) -> None:
@@ -272,25 +276,58 @@ def test_sentences(others: dict[str, Any], sentence: str) -> None:
     assert sentence in Page(render(sources)).text
 
 
-def test_a_cluster_that_settled_after_it_grew() -> None:
-    cluster = make_cluster()
-    for step, row in zip(cluster["growth"], (150, 102, 101, 151), strict=True):
-        step["row"] = row
-    text = Page(render(make_sources(cluster))).text
-    assert "asked again whether it belongs: 3 do, 2 of which appear in these steps." in text
-    assert "The cluster is the first" not in text
+def test_the_growth_of_a_cluster_that_settled_is_left_out() -> None:
+    page = Page(render(make_sources(make_cluster(growth=[]))))
+    assert "How it grew" not in page.text
+    assert "Against chance" in page.text
+    assert "How it grew" in Page(render(make_sources(make_cluster()))).text
 
 
 def test_a_cluster_of_one_document() -> None:
     page = Page(render(make_sources(make_cluster(size=1, growth=[], bootstrap_scores=[5.0]))))
     assert "1 document about coffe" in page.text
-    assert "The cluster is the first document." in page.text
+    text = Page(render(make_sources(make_cluster(size=1)))).text
+    assert "The cluster is the first document." in text
 
 
-def test_what_p_values_mean_is_said() -> None:
+def test_what_the_figures_mean_is_said() -> None:
     text = Page(render(make_sources())).text
+    assert "The support of a cluster is what its documents say for its topic" in text
+    assert "Neither is the probability that the cluster is a false alarm" in text
+    text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
     assert "not the probability that the cluster is a false alarm" in text
     assert "Nor does it account for the search" in text
+    assert "support" not in text
+
+
+def test_the_overview_has_the_figures_of_clusters() -> None:
+    text = Page(render(make_sources(make_cluster(), make_cluster(2, significant=False)))).text
+    assert (
+        "cluster documents support by search p-value what it is about"
+        " 1 3 30.5 0.25 0.02 coffe export quota brazil One candidate is not significant."
+    ) in text
+    text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
+    assert "cluster documents p-value what it is about 1 3 0.02 coffe export" in text
+
+
+def test_failed_candidates_are_folded() -> None:
+    failed = [make_cluster(n, significant=False, support=9.0 - n, growth=[]) for n in (2, 3, 4)]
+    failed[2]["salient_words"] = []
+    page = check_structure(render(make_sources(make_cluster(), *failed)))
+    assert page.find("details") == [{"class": "candidate"}] * 3
+    assert (
+        "Three candidates are not significant Each was found by the search and failed" in page.text
+    )
+    assert "3 documents support 7.0 coffe export quota brazil candidate 2 The same" in page.text
+    assert "3 documents support 5.0 no word that is more frequent than usual" in page.text
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert [name for name in ids if name and name.startswith("cluster-")] == [
+        f"cluster-{n}" for n in (1, 2, 3, 4)
+    ]
+    assert "candidates" in ids
+    assert (
+        "candidates" not in render(make_sources(make_cluster())).decode().partition("</style>")[2]
+    )
 
 
 def test_occurring_and_absent_words_stand_apart() -> None:

@@ -180,6 +180,19 @@ def test_filtering(show: Any) -> None:
     box.clear()
     box.send_keys("<none>")
     assert page.see("#cluster-1 .documents tbody .c-id bdi") == []
+    assert page.see("#cluster-2 .documents tbody .c-id bdi") == []
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_failed_candidates_open(show: Any, scripts: bool) -> None:
+    page = show(make_long(), scripts=scripts)
+    (told,) = page.see("#candidates summary")
+    assert told.split() == "3 documents support 30.5 coffe export quota brazil".split()
+    assert page.see("#cluster-2 .documents tbody .c-id bdi") == []
+    page.find("#candidates summary").click()
+    assert len(page.see("#cluster-2 .documents tbody .c-id bdi")) == 3
+    page.browser.get("about:blank")
+    page.browser.get(f"{page.url}#cluster-2")
     assert len(page.see("#cluster-2 .documents tbody .c-id bdi")) == 3
 
 

@@ -89,21 +89,21 @@ def _count_bins(scores: Sequence[float], across: Axis) -> list[int]:
     return counts
 
 
-def draw_searches(gains: Sequence[float], own: float) -> Markup:
-    """What searches in held-out documents gained, and what the cluster gains."""
+def draw_searches(others: Sequence[float], own: float) -> Markup:
+    """The support that searches in held-out documents found, and that of the cluster."""
     height, base = 92, 92 - BOTTOM
-    across = Axis.of([*gains, own], LEFT, WIDTH - RIGHT, zero=True)
+    across = Axis.of([*others, own], LEFT, WIDTH - RIGHT, zero=True)
     here = across.place(own)
     anchor = _anchor_inside(here)
     parts = [
-        *(_line("search", across.place(g), base - 22, across.place(g), base - 2) for g in gains),
-        *_draw_bottom_axis(across, base, "gain in BIC"),
+        *(_line("search", x, base - 22, x, base - 2) for x in map(across.place, others)),
+        *_draw_bottom_axis(across, base, "support"),
         _line("own", here, TOP, here, base),
         _text("own-label", here + _nudge(anchor), TOP - 8, "this cluster", anchor),
     ]
     title = (
-        f"Gains of {len(gains)} searches in held-out documents, the largest"
-        f" {show_decimal(max(gains))}; the cluster gains {show_decimal(own)}."
+        f"Support that {len(others)} searches in held-out documents found, the largest"
+        f" {show_decimal(max(others))}; the cluster has {show_decimal(own)}."
     )
     return _draw(height, title, parts)
 

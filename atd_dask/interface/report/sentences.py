@@ -26,15 +26,21 @@ class Phrase:
 
 
 def say_verdict(
-    n_documents: int, found: Sequence[tuple[int, Sequence[str]]], candidate: int | None
+    n_documents: int,
+    found: Sequence[tuple[int, Sequence[str]]],
+    candidate: int | None,
+    searched: bool,
 ) -> tuple[Phrase, ...]:
     """The result in one sentence; `found` has the size and the words of each significant cluster,
-    `candidate` the size of one that was not significant."""
+    `candidate` the size of the best of those that were not significant."""
     where = f"in {count(n_documents, 'document')}"
     if not found:
         rest = "there was no candidate to test"
         if candidate is not None:
-            rest = f"the best candidate, {count(candidate, 'document')}, did not pass the tests"
+            failed = (
+                "has no more support than chance finds" if searched else "did not pass the test"
+            )
+            rest = f"the best candidate, {count(candidate, 'document')}, {failed}"
         return (Phrase(f"No significant cluster was found {where}; {rest}."),)
     number = spell(len(found)).capitalize()
     verb = "cluster was" if len(found) == 1 else "clusters were"
@@ -83,63 +89,46 @@ def say_p_value(cluster: Mapping[str, Any]) -> str:
 
 
 def say_searches(cluster: Mapping[str, Any]) -> str:
-    """How the cluster stands among what the same search finds where there is nothing to find."""
-    gains = cluster["chance_gains"]
-    if gains is None:
-        if cluster["significant"]:
-            return (
-                "No searches in held-out normal documents were made, so nothing accounts for the"
-                " search that chose this cluster among many."
-            )
-        return "Searches in held-out normal documents were not needed to turn it down."
-    gain = cluster["bic_gain"]
-    reaching = sum(other >= gain for other in gains)
+    """How the support of the cluster stands among what the same search finds where there is nothing
+    to find."""
+    others = cluster["reference_support"]
+    if others is None:
+        return (
+            "No searches in held-out normal documents were made, so nothing accounts for the"
+            " search that chose this cluster among many."
+        )
+    support = cluster["support"]
+    reaching = sum(other >= support for other in others)
     p_value = f"search p-value {show_p_value(cluster['search_p_value'])}"
     start = (
-        f"The same search, run {count(len(gains), 'time')} in held-out normal documents, gained at"
-        f" most {show_decimal(max(gains))} in BIC; this cluster gains {show_decimal(gain)}"
+        f"The same search, run {count(len(others), 'time')} in held-out normal documents, found a"
+        f" support of at most {show_decimal(max(others))}; this cluster has {show_decimal(support)}"
     )
     if reaching:
-        return f"{start}, which {reaching} of the {len(gains)} searches reached ({p_value})."
+        return f"{start}, which {reaching} of the {len(others)} searches reached ({p_value})."
     return f"{start}, more than any of them ({p_value}, the smallest that so many can give)."
 
 
 def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
     """Why a candidate was not significant."""
-    gains = cluster["chance_gains"]
-    if gains is not None:
-        if cluster["bic_gain"] <= 0:
-            why = "its topic does not pay in BIC"
-        else:
-            why = "the same search gains as much in documents where there is nothing to find"
-        return f"Its p-value is small, but {why}; it is therefore not significant."
+    if cluster["reference_support"] is not None:
+        if cluster["support"] <= 0:
+            return "Normal documents say as much for its topic as its own documents do."
+        return "The same search finds as much support in documents where there is nothing to find."
     if not cluster["bootstrap_scores"]:
-        return "It could not be tested; it is therefore not significant."
+        return "It could not be tested."
     limit = "the level" if level is None else f"the level of {level:g}"
-    return (
-        f"Its p-value is above {limit}; it is therefore not significant. Its test ended as soon as"
-        " that was certain."
-    )
+    return f"Its p-value is above {limit}. Its test ended as soon as that was certain."
 
 
 def say_growth(cluster: Mapping[str, Any]) -> str:
-    """How the cluster came about."""
-    steps = [step["row"] for step in cluster["growth"]]
-    rows = [document["row"] for document in cluster["documents"]]
-    if not steps:
-        start = "It did not grow from its first document."
-    else:
-        start = (
-            f"From one document it grew in {count(len(steps), 'step')}; the next document is always"
-            " the one that gains most from the new topic."
-        )
+    """How a cluster came about that was grown step by step."""
+    start = (
+        f"From one document it grew in {count(len(cluster['growth']), 'step')}; the next document"
+        " is always the one that gains most from the new topic."
+    )
     if any(step["failed"] for step in cluster["growth"]):
         start += " In those with a hollow dot the new topic was not significant."
-    if rows[1:] == steps[: len(rows) - 1]:
-        kept = "first document" if len(rows) == 1 else f"first {count(len(rows), 'document')}"
-        return f"{start} The cluster is the {kept}."
-    shared = len(set(rows) & set(steps))
-    return (
-        f"{start} Every document of the batch was then asked again whether it belongs:"
-        f" {count(len(rows), 'does', 'do')}, {shared:,} of which appear in these steps."
-    )
+    n_docs = len(cluster["documents"])
+    kept = "first document" if n_docs == 1 else f"first {count(n_docs, 'document')}"
+    return f"{start} The cluster is the {kept}."

@@ -17,9 +17,11 @@ from markupsafe import Markup
 from atd_dask.interface.report import charts
 from atd_dask.interface.report.numbers import (
     count,
+    show_decimal,
     show_p_value,
     show_probability,
     show_ratio,
+    spell,
 )
 from atd_dask.interface.report.passages import Passage, find_forms, mark_words
 from atd_dask.interface.report.sentences import (
@@ -111,8 +113,9 @@ class ClusterView:
     significant: bool
     size: int
     documents_text: str
-    p_value: str
+    support: str
     search_p_value: str
+    p_value: str
     about: tuple[str, ...]
     p_sentence: str
     reason: str
@@ -120,7 +123,7 @@ class ClusterView:
     search_sentence: str
     searches: Markup | None
     growth_sentence: str
-    growth: Markup | None
+    growth: Markup | None  # of one that was grown step by step
     occurring: WordList
     absent: WordList
     documents: tuple[DocumentRow, ...]
@@ -148,7 +151,8 @@ class View:
     title: str
     verdict: tuple[Phrase, ...]
     found: tuple[ClusterView, ...]
-    candidates: tuple[ClusterView, ...]
+    candidates: tuple[ClusterView, ...]  # that failed
+    searched: bool  # whether support decides, by searches in held-out documents
     continuing: tuple[ContinuingView, ...]
     copies: tuple[CopiesView, ...]
     n_groups: int  # of copies, all told
@@ -166,6 +170,12 @@ class View:
     digests: tuple[tuple[str, str], ...]
 
     @property
+    def failed(self) -> str:
+        """How a sentence on the candidates that failed begins."""
+        number = len(self.candidates)
+        return f"{spell(number).capitalize()} candidate{' is' if number == 1 else 's are'}"
+
+    @property
     def clusters(self) -> tuple[ClusterView, ...]:
         return self.found + self.candidates
 
@@ -181,11 +191,13 @@ def make_view(sources: Sources) -> View:
     clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result["clusters"]]
     found = tuple(cluster for cluster in clusters if cluster.significant)
     candidates = tuple(cluster for cluster in clusters if not cluster.significant)
+    searched = all(cluster["reference_support"] is not None for cluster in result["clusters"])
     n_documents = result["corpus"]["test"]["documents"]
     verdict = say_verdict(
         n_documents,
         [(cluster.size, cluster.about) for cluster in found],
         candidates[0].size if candidates else None,
+        searched,
     )
     name = shorten(result["name"], 80)
     model = result["null_model"]
@@ -195,6 +207,7 @@ def make_view(sources: Sources) -> View:
         verdict=verdict,
         found=found,
         candidates=candidates,
+        searched=searched,
         continuing=tuple(_view_continuing(result.get("sweep", {}))),
         copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
         n_groups=len(result.get("copies", ())),
@@ -241,17 +254,18 @@ def _view_cluster(
     kinds = {word["word"]: "more" if is_raised(word) else "less" for word in words}
     steps = cluster["growth"]
     documents = cluster["documents"]
-    gains = cluster["chance_gains"]
+    support, others = cluster["support"], cluster["reference_support"]
     found = cluster.get("evaluation")
     return ClusterView(
         index=cluster["index"],
         significant=cluster["significant"],
         size=cluster["size"],
         documents_text=count(cluster["size"], "document") + _say_copies(cluster),
-        p_value=show_p_value(cluster["p_value"]),
+        support="–" if support is None else show_decimal(support),
         search_p_value="–"
         if cluster["search_p_value"] is None
         else show_p_value(cluster["search_p_value"]),
+        p_value=show_p_value(cluster["p_value"]),
         about=tuple(
             shorten(forms.get(word, word), SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]
         ),
@@ -261,8 +275,8 @@ def _view_cluster(
         if cluster["bootstrap_scores"]
         else None,
         search_sentence=say_searches(cluster),
-        searches=charts.draw_searches(gains, cluster["bic_gain"]) if gains else None,
-        growth_sentence=say_growth(cluster),
+        searches=charts.draw_searches(others, support) if others else None,
+        growth_sentence=say_growth(cluster) if steps else "",
         growth=charts.draw_growth(
             *([step[key] for step in steps] for key in ("score", "share", "failed"))
         )
