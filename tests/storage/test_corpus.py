@@ -218,6 +218,11 @@ def test_the_digest_is_that_of_the_content(tmp_path: Path, monkeypatch: pytest.M
     assert write_corpus("memory://digest").digest == first
 
 
+# What anndata itself asks of a later pandas is not the store's.
+ANNDATA = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+
+
+@ANNDATA
 def test_anndata_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import anndata
 
@@ -256,6 +261,7 @@ def test_anndata_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not any(map(len, (other.layers, other.obsp, other.varm, other.varp)))
 
 
+@ANNDATA
 def test_anndata_reads_an_empty_corpus(tmp_path: Path) -> None:
     import anndata
 
