@@ -46,7 +46,7 @@ null_model:
   max_iterations: 100
 detection:
   rules: default
-  seeds: 30
+  seeds: 18
   settle: true
   remember: true
   stop: membership
@@ -54,6 +54,7 @@ detection:
   mothers: 10
   membership:   {replicates: 1000, level: 0.99, test_below: 0.2, min_size: 4, patience: 2}   # B1
   significance: {replicates: 1000, level: 0.01, searches: 19}
+  failures: 3
   max_clusters: null
   max_size: null
 evaluation: {anomalous: [ship, coffee]}

@@ -65,9 +65,11 @@ def test_the_bars_of_a_histogram_are_its_scores() -> None:
 
 
 @given(st.lists(numbers, min_size=1), numbers)
-def test_searches(gains: list[float], own: float) -> None:
-    root = check_drawing(draw_searches(gains, own))
-    assert len(root.findall("line[@class='search']")) == len(gains)
+def test_searches(support: list[float], own: float) -> None:
+    root = check_drawing(draw_searches(support, own))
+    assert len(root.findall("line[@class='own']")) == 1
+    assert root.findall("rect[@class='bar']")
+    assert f"Support that {len(support)} searches" in root.get("aria-label", "")
 
 
 @given(st.lists(st.tuples(numbers, shares, st.booleans()), min_size=1))

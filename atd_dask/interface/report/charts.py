@@ -54,9 +54,27 @@ class Axis:
 
 def draw_histogram(scores: Sequence[float], own: float) -> Markup:
     """The scores of bootstrap clusters, and the cluster's own score as a line among them."""
+    title = (
+        f"Histogram of {len(scores):,} bootstrap scores from {show_decimal(min(scores))} to"
+        f" {show_decimal(max(scores))}; the cluster's own score is {show_decimal(own)}."
+    )
+    return _draw_among(scores, own, "score", "drawn at random", title)
+
+
+def draw_searches(others: Sequence[float], own: float) -> Markup:
+    """The support that searches in held-out documents found, and that of the cluster as a line."""
+    title = (
+        f"Support that {len(others)} searches in held-out documents found, the largest"
+        f" {show_decimal(max(others))}; the cluster has {show_decimal(own)}."
+    )
+    return _draw_among(others, own, "support", "searches in normal documents", title)
+
+
+def _draw_among(values: Sequence[float], own: float, name: str, caption: str, title: str) -> Markup:
+    """A histogram of values, and one more as a line among them."""
     height, base = 210, 210 - BOTTOM
-    across = Axis.of([*scores, own], LEFT, WIDTH - RIGHT, zero=True)
-    counts = _count_bins(scores, across)
+    across = Axis.of([*values, own], LEFT, WIDTH - RIGHT, zero=True)
+    counts = _count_bins(values, across)
     up = Axis(0, max(counts), base, TOP + 14)
     width = (across.end - across.start) / len(counts)
     bars = [
@@ -69,15 +87,11 @@ def draw_histogram(scores: Sequence[float], own: float) -> Markup:
     parts = [
         *_draw_left_axis(up, whole=True),
         *bars,
-        *_draw_bottom_axis(across, base, "score"),
+        *_draw_bottom_axis(across, base, name),
         _line("own", here, TOP, here, base),
         _text("own-label", here + _nudge(anchor), TOP - 8, "this cluster", anchor),
-        _text("caption", 0, TOP - 8, "drawn at random", "start") if here > WIDTH / 2 else "",
+        _text("caption", 0, TOP - 8, caption, "start") if here > WIDTH * 0.7 else "",
     ]
-    title = (
-        f"Histogram of {len(scores):,} bootstrap scores from {show_decimal(min(scores))} to"
-        f" {show_decimal(max(scores))}; the cluster's own score is {show_decimal(own)}."
-    )
     return _draw(height, title, parts)
 
 
@@ -87,25 +101,6 @@ def _count_bins(scores: Sequence[float], across: Axis) -> list[int]:
         part = (score - across.low) / (across.high - across.low)
         counts[min(int(part * MOST_BINS), MOST_BINS - 1)] += 1
     return counts
-
-
-def draw_searches(others: Sequence[float], own: float) -> Markup:
-    """The support that searches in held-out documents found, and that of the cluster."""
-    height, base = 92, 92 - BOTTOM
-    across = Axis.of([*others, own], LEFT, WIDTH - RIGHT, zero=True)
-    here = across.place(own)
-    anchor = _anchor_inside(here)
-    parts = [
-        *(_line("search", x, base - 22, x, base - 2) for x in map(across.place, others)),
-        *_draw_bottom_axis(across, base, "support"),
-        _line("own", here, TOP, here, base),
-        _text("own-label", here + _nudge(anchor), TOP - 8, "this cluster", anchor),
-    ]
-    title = (
-        f"Support that {len(others)} searches in held-out documents found, the largest"
-        f" {show_decimal(max(others))}; the cluster has {show_decimal(own)}."
-    )
-    return _draw(height, title, parts)
 
 
 def draw_growth(scores: Sequence[float], shares: Sequence[float], failed: Sequence[bool]) -> Markup:

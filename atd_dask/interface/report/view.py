@@ -171,9 +171,9 @@ class View:
 
     @property
     def failed(self) -> str:
-        """How a sentence on the candidates that failed begins."""
+        """How many candidates failed, as a sentence begins."""
         number = len(self.candidates)
-        return f"{spell(number).capitalize()} candidate{' is' if number == 1 else 's are'}"
+        return f"{spell(number).capitalize()} candidate{'' if number == 1 else 's'}"
 
     @property
     def clusters(self) -> tuple[ClusterView, ...]:
