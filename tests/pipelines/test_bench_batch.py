@@ -21,7 +21,6 @@ def test_the_command(monkeypatch):
     monkeypatch.setattr(fields, "SMALL_ENTRIES", 0)
     monkeypatch.setattr(bench_batch, "N_TRAIN", 400)
     monkeypatch.setattr(bench_batch, "N_VALIDATION", 100)
-    monkeypatch.setattr(bench_batch, "SEARCHES", 1)
     result = CliRunner().invoke(atd, ["bench", "batch", "--documents", "400"])
     assert result.exit_code == 0, result.stderr
     header, row = result.stdout.splitlines()

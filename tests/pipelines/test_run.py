@@ -38,7 +38,7 @@ corpus:
   validation: {format: ldac, path: train.ldac, vocabulary: words.txt}
   test: {format: ldac, path: train.ldac, vocabulary: words.txt}
 null_model: {topics: {max: 8, min: 4}}
-detection: {seeds: 2, max_clusters: 1, significance: {replicates: 100, searches: 0}}
+detection: {settle: false, seeds: 2, max_clusters: 1, significance: {replicates: 100, searches: 0}}
 """
 CHECKPOINTS = "checkpoints/train/restart-*.checkpoint"
 RESTARTS = 6
