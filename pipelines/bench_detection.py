@@ -79,13 +79,12 @@ def list_variants() -> dict[str, DetectionConfig]:
     alone = replace(significance, searches=0)
     return {
         "default": default,
-        "stop: bic": replace(default, stop="bic"),
         "settle: false": replace(default, settle=False),
+        "settle: false, stop: bic": replace(default, settle=False, stop="bic"),
         "remember: false": replace(default, remember=False),
         "searches: 0": replace(default, significance=alone),
-        "pool: validation": replace(default, pool="validation"),
-        "mothers: 1": replace(default, mothers=1),
-        "seeds: 1": replace(default, seeds=1),
+        "failures: 1": replace(default, failures=1),
+        "seeds: 6": replace(default, seeds=6),
         "rules: paper": make_detection(
             {"rules": "paper", "significance": {"replicates": REPLICATES}}
         ),

@@ -74,9 +74,14 @@ def write_report(output: str) -> str:
 
 def _read_result(output: str) -> dict[str, Any]:
     result = read_result(output)
+    path = join(output, RESULT)
     if result is None or result["format"] != FORMAT:
-        path = join(output, RESULT)
         raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
+    if any("support" not in cluster for cluster in result["clusters"]):
+        raise InputError(
+            f"the clusters of a result must have their support, those of {path} were found by an"
+            " earlier version: run the job again"
+        )
     return result
 
 

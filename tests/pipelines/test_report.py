@@ -102,6 +102,15 @@ def test_a_result_of_another_format_is_no_result(tmp_path: Path) -> None:
         write_report(str(run))
 
 
+def test_clusters_without_their_support_come_from_an_earlier_version(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    result = json.loads((run / "result.json").read_text())
+    del result["clusters"][0]["support"]
+    (run / "result.json").write_text(json.dumps(result))
+    with pytest.raises(InputError, match=r"result\.json were found by an earlier version: run"):
+        write_report(str(run))
+
+
 def test_stores_that_were_made_anew_are_noticed(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write_corpus(run / "corpus" / "test.zarr", seed=2)
