@@ -141,9 +141,9 @@ class ProposalSearch:
                 best_gain, first, second = apart, one, other
         if best_gain == 0.0:
             return proposal
-        sides = (first, second), (second, first)
-        parts = [self.judge(self._gather(documents, *side)) for side in sides]
-        return max(parts, key=lambda part: part.support)
+        parts = [self._gather(documents, *side) for side in ((first, second), (second, first))]
+        judged = [self.judge(part) for part in parts if len(part) >= LEAST_SIZE]
+        return max(judged, key=lambda part: part.support, default=proposal)
 
     def _gather(self, documents: Ints, mine: Ints, rest: Ints) -> Ints:
         """The documents that are nearer to some than to the rest."""
