@@ -16,6 +16,7 @@ from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
 from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule
+from atd_dask.kernels.model import Block
 from atd_dask.kernels.proposals import Proposal
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
@@ -125,6 +126,19 @@ def test_a_candidate_that_fails_does_not_hide_another(problem, monkeypatch):
     assert second.significant
     assert set(second.documents) > set(PLANTED[:10])
     assert not any(cluster.significant for cluster in run(problem, failures=1))
+
+
+def test_a_document_that_repeats_one_word_changes_no_cluster(problem):
+    table, train, validation, test = problem
+    bursty = validation.rows(0, 1)
+    counts = bursty.counts.copy()
+    counts[3] += 2000
+    with_it = Block.concatenate([test.whole, Block(bursty.indptr, bursty.terms, counts)])
+    corpora = {"train": train, "validation": validation}
+    found = detect(table, MemoryCorpus(with_it, N_WORDS), corpora, rules(), 1)
+    assert [set(c.documents) for c in found if c.significant] == [
+        set(c.documents) for c in run(problem) if c.significant
+    ]
 
 
 def test_a_batch_that_is_too_large_for_its_training_is_refused(problem):
