@@ -158,15 +158,17 @@ def write_csv(clusters: Sequence[dict[str, Any]]) -> bytes:
     """A row for each document of a cluster, and after it one for each of its copies."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    columns = ["row", "id", "share", "labels", "copy_of"]
-    judgement = ["significant", "p_value", "support", "search_p_value"]
-    table.writerow(["cluster", *judgement, *columns])
+    figures = ["support", "search_p_value"]
+    table.writerow(
+        ["cluster", "significant", "p_value", "row", "id", "share", "labels", "copy_of", *figures]
+    )
     for cluster in clusters:
-        judged = [cluster["index"], *(cluster[name] for name in judgement)]
+        judged = [cluster[name] for name in ("index", "significant", "p_value")]
+        beside = [cluster[name] for name in figures]
         for document in cluster["documents"]:
             row, labels = document["row"], " ".join(document["labels"])
-            table.writerow([*judged, row, document["id"], document["share"], labels, ""])
+            table.writerow([*judged, row, document["id"], document["share"], labels, "", *beside])
             for copy in document.get("copies", ()):
                 labels = " ".join(copy["labels"])
-                table.writerow([*judged, copy["row"], copy["id"], "", labels, row])
+                table.writerow([*judged, copy["row"], copy["id"], "", labels, row, *beside])
     return text.getvalue().encode()
