@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.record import hide_secrets
@@ -206,10 +207,17 @@ def test_a_second_request_ends_at_once_and_its_lock_is_taken_over(tmp_path):
     lock = tmp_path / "runs" / "job" / NAME
     with start(tmp_path, env=hold_after(tmp_path / "hold", 1)) as process:
         wait_for(lambda: lock.exists() and (tmp_path / "runs/job/checkpoints").exists())
-        # Suspended meanwhile, it has no time to end in good order between the two.
-        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
-            process.send_signal(number)
-        process.wait(timeout=240)
+        # To end in good order it would wait for its workers, which do not answer any more.
+        workers = psutil.Process(process.pid).children(recursive=True)
+        try:
+            for worker in workers:
+                worker.suspend()
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=240)
+        finally:
+            for worker in workers:
+                worker.kill()
     assert process.returncode in (130, 143)
     assert lock.exists(), "what is ended at once does not tidy up"
     with subprocess.Popen(
