@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints
 
-# How unexpected a word must be, in standard deviations, and how many documents must have it. The
-# vocabulary has tens of thousands of words: fewer than one of them is there by chance.
+# How unexpected a word must be, in standard deviations, and how many documents must have it. Rare
+# words get there by chance too: a start costs little, and its support is judged later.
 LEAST_DEVIATION = 4.0
 LEAST_DOCUMENTS = 3
 
