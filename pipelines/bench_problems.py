@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     from atd_dask.interface.progress import Progress
 
-FORMAT = "atd-dask-problems/1"
+FORMAT = "atd-dask-problems/2"
 DRAW = 1  # the seed by which the problems are drawn
 NULL_SEED = 1
 ORDERS = {
@@ -212,7 +212,10 @@ class ProblemWork:
             }
             for cluster in found
         ]
-        return _pack_facts(clock, {"candidates": candidates})
+        planted = {
+            label: sum(label in some for some in labels) for label in point.problem.anomalous
+        }
+        return _pack_facts(clock, {"candidates": candidates, "planted": planted})
 
 
 @dataclass(frozen=True)
@@ -348,7 +351,7 @@ def _write(output: str, rules: DetectionRules, results: Mapping[Point, Row]) -> 
                 point.problem.name, describe_problem(point.problem) | {"runs": []}
             )
             n_topics = results[point.needs[0]]["n_topics"]
-            judged = judge_run(point.problem, point.seed, facts["candidates"])
+            judged = judge_run(facts["planted"], point.seed, facts["candidates"])
             row["runs"].append(judged | {"n_topics": n_topics})
         elif point.kind == "null":
             nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))

@@ -356,14 +356,19 @@ def cross_fitted(n_docs, n_folds, gain):
     return gains
 
 
-def capped_sum(gains, cap):
-    return sum(max(-cap, min(cap, gain)) for gain in gains)
+def bearing_out(gains, cap):
+    """How many documents bear out a topic; none counts for more than one, or against more."""
+    return sum(max(-1.0, min(1.0, gain / cap)) for gain in gains)
 
 
-def unexpected(n_with, n_docs, n_with_normal, n_normal):
-    """How many standard deviations more documents have a word than normal ones let expect, and the
-    logarithm of how many times more."""
-    usual = (n_with_normal + 0.5) / (n_normal + 1)
-    expected = n_docs * usual
-    deviation = (n_with - expected) / math.sqrt(expected * (1 - usual))
-    return deviation, math.log(n_with / expected) if n_with else -math.inf
+def excess(n_found, n_batch, n_usual, n_normal):
+    """Twice the logarithm of how much likelier it is that of all documents of a kind as many are in
+    the batch as there are, than that each of them is there by chance; half a normal document is
+    added."""
+    n_usual = n_usual + 0.5
+    by_chance = n_batch / (n_batch + n_normal)
+    share = n_found / (n_found + n_usual)
+    if share <= by_chance:
+        return 0.0
+    outside = n_usual * math.log((1 - share) / (1 - by_chance))
+    return 2 * (n_found * math.log(share / by_chance) + outside)

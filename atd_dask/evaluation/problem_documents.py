@@ -2,12 +2,13 @@
 
 The vocabulary is that of the whole pool. A word that does not occur in the training documents of a
 problem gets the shared probability 0 there, and detection passes over it as it does over words that
-ingest has not seen in training; so nothing has to be dropped here.
+ingest has not seen in training; so nothing has to be dropped here. Of near-copies within a part one
+stays, as it does after ingest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from atd_dask.evaluation.generated import Planted, count_tokens, generate_docume
 from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.problems import Pool, Problem
 from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.copies import find_buckets, make_word_keys, part_copies, sign_documents
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.streams import open_stream
 
@@ -41,6 +43,11 @@ class Documents:
 
 
 def make_documents(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
+    """The documents of a problem, one for its near-copies."""
+    return leave_out_copies(lay_out(problem, pools))
+
+
+def lay_out(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
     """All documents of a problem; a batch is in an order that tells nothing."""
     pool = pools[problem.corpus] if problem.shape is None else generate_pool(problem)
     train = pool.documents.take(problem.train)
@@ -61,6 +68,32 @@ def make_documents(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
         tuple(MemoryCorpus(block, pool.n_words) for block in batches),
         tuple(labels),
     )
+
+
+def leave_out_copies(documents: Documents) -> Documents:
+    """Without the documents that are near-copies of others of their part."""
+    corpora = (documents.train, documents.validation, *documents.batches)
+    n_words = documents.train.n_words
+    blocks = [corpus.whole for corpus in corpora]
+    kept = find_representatives(blocks, n_words)
+    some = [
+        MemoryCorpus(block.take(rows), n_words) for block, rows in zip(blocks, kept, strict=True)
+    ]
+    labels = [
+        [mine[row] for row in rows] for mine, rows in zip(documents.labels, kept[2:], strict=True)
+    ]
+    return Documents(some[0], some[1], tuple(some[2:]), tuple(labels))
+
+
+def find_representatives(parts: Sequence[Block], n_words: int) -> list[Ints]:
+    """The documents of each part that are no near-copies of others of it."""
+    whole = Block.concatenate(parts)
+    sizes = [len(part) for part in parts]
+    owners = np.repeat(np.arange(len(parts)), sizes)
+    keys = make_word_keys([str(word) for word in range(n_words)])
+    buckets = find_buckets(sign_documents(whole, keys))
+    stays = part_copies(whole, n_words, owners, *buckets).copy_of < 0
+    return [np.flatnonzero(mine) for mine in np.split(stays, np.cumsum(sizes)[:-1])]
 
 
 def generate_pool(problem: Problem) -> Pool:

@@ -33,23 +33,23 @@ def describe_problem(problem: Problem) -> Row:
     }
 
 
-def judge_run(problem: Problem, seed: int, candidates: Sequence[Candidate]) -> Row:
-    """The candidates of one detection against what was planted.
+def judge_run(planted: Mapping[str, int], seed: int, candidates: Sequence[Candidate]) -> Row:
+    """The candidates of one detection against what was planted: classes, and how many documents of
+    each the batch has once near-copies are grouped.
 
     A class is found by the first significant cluster most of whose documents are of it; recall is
     over all its documents in the batch. A significant cluster of no such class is false.
     """
-    sizes = {group.label: group.size for group in problem.groups}
-    judged = [judge_candidate(candidate, tuple(sizes)) for candidate in candidates]
+    judged = [judge_candidate(candidate, tuple(planted)) for candidate in candidates]
     found: dict[str, Row] = {}
     false = {"all": 0, "copies": 0, "bursty": 0}
     for candidate, one in zip(candidates, judged, strict=True):
         label = one["majority"]
         if not one["significant"]:
             continue
-        if label in sizes and one["of_it"] * 2 > one["size"]:
+        if label in planted and one["of_it"] * 2 > one["size"]:
             hits = [label in labels.split() for labels in candidate["labels"]]
-            agreement = compare(hits, sizes[label])
+            agreement = compare(hits, planted[label])
             one["f1"], one["auc"] = agreement.f1, agreement.auc
             found.setdefault(label, {"f1": agreement.f1, "auc": agreement.auc})
         else:

@@ -252,6 +252,16 @@ def _next_document(
     return best, best_gain, best_share, n_fitted
 
 
+@inner_kernel
+def _likelihood_alone(table, extra, terms, counts):
+    """The log-likelihood of a document that has the new topic and no other."""
+    total = 0.0
+    for e in range(len(terms)):
+        if table.shared[terms[e]] > 0.0:
+            total += counts[e] * math.log(extra[terms[e]])
+    return total
+
+
 @kernel
 def _gains_above(
     context,
@@ -281,13 +291,19 @@ def _gains_above(
     for d in range(n_docs):
         if gains[d] == -np.inf:
             continue
+        cost_alone = document_cost(work, slope, 1, lengths[d])
         least_cost = np.inf
-        for m in range(1, new + 2):
+        for m in range(2, new + 2):
             least_cost = min(least_cost, document_cost(work, slope, m, lengths[d]))
-        if null[d] + gains[d] - least_cost <= least:
+        if null[d] + gains[d] - min(cost_alone, least_cost) <= least:
             gains[d] = -np.inf
             continue
         mine = slice(indptr[d], indptr[d + 1])
+        # By itself the topic seldom explains a document, and every other one beside it costs.
+        alone = null[d] - cost_alone + _likelihood_alone(table, extra, terms[mine], counts[mine])
+        if max(alone, null[d] + gains[d] - least_cost) <= least:
+            gains[d] = -np.inf
+            continue
         n, length, value, others, limit = _lean(
             table, extra, terms[mine], counts[mine], weights[mine], work
         )
@@ -295,7 +311,7 @@ def _gains_above(
             reached[d] = value
             largest[d] = others
             _keep_mixture(table, terms[mine], work, weights[mine])
-        if null[d] + limit - least_cost <= least:
+        if max(alone, null[d] + limit - least_cost) <= least:
             gains[d] = -np.inf
             continue
         m = start_from(work, new)

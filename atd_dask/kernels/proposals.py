@@ -14,11 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.clusters import LEAST_SIZE, SettleRule, grow_few
+from atd_dask.kernels.excess import measure_excess
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Sample, Searched
 from atd_dask.kernels.model import Floats, Ints
 from atd_dask.kernels.starts import UnexpectedWords, count_documents
-from atd_dask.kernels.support import CAP, NormalDocuments, add_capped, cross_fit_gains
+from atd_dask.kernels.support import (
+    CAP,
+    NormalDocuments,
+    count_bearing_out,
+    cross_fit_gains,
+)
 
 # Rounds of learning and asking: of every start, and of a proposal that is refined.
 ROUNDS = 3
@@ -31,12 +37,10 @@ SAME = 0.5
 PARTING_WORDS = 6
 LEAST_SIDE = 0.15
 
-# Two topics that gain so many times what one gains are two clusters. Where they gain about as much
-# as one they are two if neither speaks for so many of the other's documents, and neither is small.
-CLEARLY_BETTER = 1.1
+# Two topics are those of two clusters if they gain about as much as one topic for all, and neither
+# is borne out by more than a few of the other's documents.
 ABOUT_AS_GOOD = 0.95
-SILENT = 1 / 3
-LEAST_PART = 0.3
+FEW = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +94,21 @@ class ProposalSearch:
         return replace(self, available=available)
 
     def refine(self, proposal: Proposal) -> Proposal:
-        """The documents that belong by topics that others taught, until nothing changes."""
+        """The best supported of a proposal, the documents that belong to it by topics that others
+        taught, those that belong to these in turn, and so on."""
         documents = np.sort(np.array(proposal.documents))
-        seen: set[tuple[int, ...]] = set()
+        tried: dict[tuple[int, ...], Proposal] = {}
         for _ in range(MOST_ROUNDS):
-            seen.add(tuple(documents.tolist()))
+            inside = cross_fit_gains(self.fitter, self.batch.take(documents))
+            tried[tuple(documents.tolist())] = self._judge(documents, inside)
             outside = self.available.copy()
             outside[documents] = False
             least, gains = self._ask(documents, outside)
-            gains[documents] = cross_fit_gains(self.fitter, self.batch.take(documents))
-            belong = self._choose(gains, least)
-            if len(belong) < LEAST_SIZE:
+            gains[documents] = inside
+            documents = self._choose(gains, least)
+            if len(documents) < LEAST_SIZE or tuple(documents.tolist()) in tried:
                 break
-            documents = belong
-            if tuple(documents.tolist()) in seen:
-                break
-        return self.judge(documents)
+        return max(tried.values(), key=lambda one: one.support)
 
     def merge(self, proposal: Proposal, others: Sequence[Proposal]) -> Proposal:
         """A proposal with those others that are parts of the same cluster: together they have more
@@ -130,16 +133,16 @@ class ProposalSearch:
         gains = cross_fit_gains(self.fitter, self.batch.take(documents))
         sure = documents[gains > CAP]
         core = self.batch.take(sure)
-        best_gain = 0.0
+        best_gain = ABOUT_AS_GOOD
         for word in self._find_parting_words(core):
             mine = self._part_by(core, word)
             one, other = sure[mine], sure[~mine]
             if min(len(one), len(other)) < LEAST_SIZE:
                 continue
-            apart = self._gain_apart(one, other)
-            if apart > best_gain and self._are_two(one, other, apart):
+            apart = min(self._gain_apart(one, other), self._gain_apart(other, one))
+            if apart > best_gain and self._are_silent(one, other):
                 best_gain, first, second = apart, one, other
-        if best_gain == 0.0:
+        if best_gain == ABOUT_AS_GOOD:
             return proposal
         parts = [self._gather(documents, *side) for side in ((first, second), (second, first))]
         judged = [self.judge(part) for part in parts if len(part) >= LEAST_SIZE]
@@ -155,16 +158,10 @@ class ProposalSearch:
         topic = self.batch.train(teaching).meet_others(self.batch.take(teaching).fit.lengths)
         return self.fitter.gains(topic, self.batch.take(asked))
 
-    def _are_two(self, one: Ints, other: Ints, apart: float) -> bool:
-        """Whether two topics are clearly better than one, or as good where neither says much of the
-        other's documents."""
-        if apart > CLEARLY_BETTER:
-            return True
-        smaller = min(len(one), len(other))
-        if apart < ABOUT_AS_GOOD or smaller < LEAST_PART * (len(one) + len(other)):
-            return False
+    def _are_silent(self, one: Ints, other: Ints) -> bool:
+        """Whether the topic of either has nothing to say of the other's documents."""
         return all(
-            np.count_nonzero(self._ask_each(teaching, asked) > 0.0) < SILENT * len(asked)
+            count_bearing_out(self._ask_each(teaching, asked)) <= FEW * len(asked)
             for teaching, asked in ((one, other), (other, one))
         )
 
@@ -226,13 +223,19 @@ class ProposalSearch:
 
     def judge(self, documents: Ints) -> Proposal:
         """Documents, ascending, with what supports them as a cluster."""
-        cluster = self.batch.take(documents)
-        gains = cross_fit_gains(self.fitter, cluster)
-        topic = self.batch.train(documents).meet_others(cluster.fit.lengths)
+        return self._judge(documents, cross_fit_gains(self.fitter, self.batch.take(documents)))
+
+    def _judge(self, documents: Ints, gains: Floats) -> Proposal:
+        topic = self.batch.train(documents).meet_others(self.batch.take(documents).fit.lengths)
         least = self.rule.least_gain(len(documents), self._n_docs)
-        usual = self.normal.support(topic, least, self._n_docs)
+        support = measure_excess(
+            count_bearing_out(gains),
+            self._n_docs,
+            self.normal.count_bearing_out(topic, least),
+            len(self.normal),
+        )
         order = np.argsort(-gains, kind="stable")
-        return Proposal(tuple(documents[order].tolist()), add_capped(gains) - usual)
+        return Proposal(tuple(documents[order].tolist()), support)
 
     @property
     def _n_docs(self) -> int:

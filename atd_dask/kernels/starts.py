@@ -1,9 +1,8 @@
 """Where clusters may start: words that more documents of the batch have than normal ones.
 
-A word is unexpected if the number of documents that have it is more standard deviations above what
-the normal documents let expect than chance explains. How often a word stands in a document does
-not matter, so a document that repeats one word is nothing special. The documents of such a word,
-those with most unexpected words first, are the start of a cluster.
+How often a word stands in a document does not matter, so a document that repeats one word is
+nothing special. The documents of an unexpected word, those with most unexpected words first, are
+the start of a cluster.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.kernels.excess import UNSEEN, measure_excess
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints
 
-# How unexpected a word must be, in standard deviations, and how many documents must have it. Rare
-# words get there by chance too: a start costs little, and its support is judged later.
-LEAST_DEVIATION = 4.0
+# The least excess of an unexpected word, and how many documents must have it. Some words get there
+# by chance: a start costs little, and its support is judged later.
+LEAST_EXCESS = 8.0
 LEAST_DOCUMENTS = 3
 
 # Documents of a word with which a cluster starts, and how much of them two words may share.
@@ -29,13 +29,14 @@ MOST_SHARED = 0.7
 
 
 @kernel
-def _compare_frequencies(n_with, n_docs, n_with_normal, n_normal, deviations, lifts):
+def _compare_frequencies(n_with, n_docs, n_with_normal, n_normal, excess, lifts):
     for word in range(len(n_with)):
-        usual = (n_with_normal[word] + 0.5) / (n_normal + 1.0)
-        expected = n_docs * usual
-        deviations[word] = (n_with[word] - expected) / math.sqrt(expected * (1.0 - usual))
-        if deviations[word] >= LEAST_DEVIATION and n_with[word] >= LEAST_DOCUMENTS:
-            lifts[word] = math.log(n_with[word] / expected)
+        if n_with[word] < LEAST_DOCUMENTS:
+            continue
+        excess[word] = measure_excess(n_with[word], n_docs, n_with_normal[word], n_normal)
+        if excess[word] >= LEAST_EXCESS:
+            usual = (n_with_normal[word] + UNSEEN) / (n_normal + 2 * UNSEEN)
+            lifts[word] = math.log(n_with[word] / (n_docs * usual))
 
 
 @kernel
@@ -51,7 +52,7 @@ def _score_documents(lifts, indptr, terms, scores):
 class UnexpectedWords:
     """Words of a batch that normal documents have less often."""
 
-    deviations: Floats  # words
+    excess: Floats  # words
     lifts: Floats  # words: log of how many times more documents have it; 0 if it is as expected
 
     @classmethod
@@ -60,15 +61,15 @@ class UnexpectedWords:
     ) -> UnexpectedWords:
         """Numbers of documents that have each word, of so many; a word that the model does not know
         is passed over."""
-        deviations, lifts = np.zeros(len(shared)), np.zeros(len(shared))
-        _compare_frequencies(n_with, n_docs, n_with_normal, n_normal, deviations, lifts)
+        excess, lifts = np.zeros(len(shared)), np.zeros(len(shared))
+        _compare_frequencies(n_with, n_docs, n_with_normal, n_normal, excess, lifts)
         lifts[shared == 0.0] = 0.0
-        return cls(deviations, lifts)
+        return cls(excess, lifts)
 
     def first(self, n: int) -> Ints:
         """The most unexpected words."""
         words = np.flatnonzero(self.lifts > 0.0)
-        return words[np.argsort(-self.deviations[words], kind="stable")[:n]]
+        return words[np.argsort(-self.excess[words], kind="stable")[:n]]
 
 
 def count_documents(block: Block, available: NDArray[np.bool_], n_words: int) -> Ints:

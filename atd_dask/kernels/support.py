@@ -1,10 +1,11 @@
-"""Support: how many documents bear out the topic of a cluster that others taught.
+"""Support: whether more documents of the batch than normal ones bear out the topic of a cluster.
 
 The documents of a cluster are cut into folds. Each fold is asked by a topic that was learned on the
 others, smoothed for documents it has not seen: how much lower is the document's part of the BIC
-with the topic on? What a document says is capped, so that no single one decides. From the sum is
-taken what as many normal documents as the batch has would say: a topic that normal documents have
-as well is no anomaly.
+with the topic on? What a document says is capped, so that no single one decides; added up, it is
+the number of documents that bear the topic out. Normal documents are asked the same. The support is
+the excess of the first number over the second: if the batch were like the normal documents, each
+document that bears out the topic would be in the batch by chance.
 """
 
 from __future__ import annotations
@@ -79,9 +80,10 @@ def cross_fit_gains(fitter: Fitter, cluster: Sample) -> Floats:
     return gains
 
 
-def add_capped(gains: Floats) -> float:
-    """The sum of what documents say, none more than `CAP`."""
-    return float(add_up(np.minimum(np.maximum(gains, -CAP), CAP)))
+def count_bearing_out(gains: Floats) -> float:
+    """How many documents bear out a topic by which they gain so much. One that gains `CAP` or more
+    counts as one, one that gains less as a part of one, and one that loses counts against it."""
+    return float(add_up(np.minimum(np.maximum(gains, -CAP), CAP))) / CAP
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,11 @@ class NormalDocuments:
 
     batch: Batch
 
-    def support(self, topic: Alternative, least: float, n_docs: int) -> float:
-        """What `n_docs` normal documents would add to the support of a cluster that documents
-        belong to if they gain more than `least`."""
-        n_normal = len(self.batch)
-        if n_normal == 0:
-            return 0.0
-        everyone = np.ones(n_normal, dtype=np.bool_)
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def count_bearing_out(self, topic: Alternative, least: float) -> float:
+        """How many bear out a topic, of those that gain more than `least` by it."""
+        everyone = np.ones(len(self), dtype=np.bool_)
         gains = self.batch.gains_above(topic, everyone, least)
-        return add_capped(gains[gains > least]) * n_docs / n_normal
+        return count_bearing_out(gains[gains > least])

@@ -37,11 +37,12 @@ def make_candidate(*labels, significant=True, by_search=0.05, support=10.0):
 
 
 PLANTED = make_problem(Group("wheat", 10), Group("coffee", 20))
+SIZES = {"wheat": 10, "coffee": 20}
 
 
 def test_a_class_is_found_by_the_first_significant_cluster_that_is_mostly_of_it():
     run = judge_run(
-        PLANTED,
+        SIZES,
         3,
         [
             make_candidate(*["grain wheat"] * 5, "grain", "earn"),
@@ -60,14 +61,14 @@ def test_a_class_is_found_by_the_first_significant_cluster_that_is_mostly_of_it(
 
 
 def test_a_half_is_no_majority():
-    run = judge_run(PLANTED, 1, [make_candidate("wheat", "wheat", "earn", "trade")])
+    run = judge_run(SIZES, 1, [make_candidate("wheat", "wheat", "earn", "trade")])
     assert run["found"] == {}
     assert run["false"]["all"] == 1
 
 
 def test_junk_is_false_and_counted_apart():
     run = judge_run(
-        PLANTED,
+        SIZES,
         1,
         [
             make_candidate(*["+copies"] * 5, "earn"),
@@ -102,8 +103,8 @@ def test_the_interval_of_a_share():
 def test_figures_over_runs():
     hit = make_candidate(*["wheat"] * 10)
     runs = [
-        judge_run(PLANTED, 1, [hit, make_candidate("earn")]),
-        judge_run(PLANTED, 2, [make_candidate("earn", significant=False)]),
+        judge_run(SIZES, 1, [hit, make_candidate("earn")]),
+        judge_run(SIZES, 2, [make_candidate("earn", significant=False)]),
     ]
     rows = [describe_problem(PLANTED) | {"runs": runs}]
     row = sum_up(rows)
@@ -126,7 +127,7 @@ def test_figures_of_nulls():
 
 
 def test_the_tables():
-    runs = [judge_run(PLANTED, seed, [make_candidate(*["wheat"] * 10)]) for seed in (1, 2)]
+    runs = [judge_run(SIZES, seed, [make_candidate(*["wheat"] * 10)]) for seed in (1, 2)]
     rows = [describe_problem(PLANTED) | {"runs": runs}]
     seconds = {
         "reuters-choose-01 1": {"training": 10.0, "detection": 2.0},

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from atd_dask.errors import InputError
-from atd_dask.evaluation.problem_documents import BURSTY, COPIES, generate_pool, make_documents
+from atd_dask.evaluation.problem_documents import (
+    BURSTY,
+    COPIES,
+    generate_pool,
+    lay_out,
+    make_documents,
+)
 from atd_dask.evaluation.problems import (
     HALVES,
     PLANS,
@@ -146,7 +152,7 @@ def test_the_documents_are_those_of_the_rows(pools, problems):
 
 def test_extras_have_labels_of_their_own(pools, problems):
     for problem in problems:
-        documents = make_documents(problem, pools)
+        documents = lay_out(problem, pools)
         batch, labels = documents.batches[0], documents.labels[0]
         assert batch.n_docs == len(labels)
         assert batch.n_docs == len(problem.batches[0]) + problem.copies + len(problem.bursts)
@@ -162,7 +168,7 @@ def test_near_copies_share_most_tokens():
     problem = next(p for p in list_problems(1, {}) if p.copies)
     original = generate_pool(problem).documents.take(problem.originals[:1])
     usual = np.bincount(original.terms, original.counts, problem.shape.n_words)
-    documents = make_documents(problem, {})
+    documents = lay_out(problem, {})
     copies = [row for row, label in enumerate(documents.labels[0]) if label == (COPIES,)]
     assert len(copies) == 5
     shared = []
@@ -173,6 +179,14 @@ def test_near_copies_share_most_tokens():
         shared.append(np.minimum(mine, usual).sum() / usual.sum())
     assert 0.88 < np.mean(shared) < 0.99
     assert min(shared) < 1
+
+
+def test_one_document_stands_for_its_near_copies():
+    problem = next(p for p in list_problems(1, {}) if p.copies)
+    whole, without = lay_out(problem, {}), make_documents(problem, {})
+    assert without.labels[0].count((COPIES,)) == 1
+    assert without.batches[0].n_docs == len(without.labels[0]) == whole.batches[0].n_docs - 4
+    assert without.train.n_docs == whole.train.n_docs
 
 
 def test_a_generated_group_has_a_topic_of_its_own_on_its_share():

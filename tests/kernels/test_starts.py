@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atd_dask.kernels.starts import (
-    LEAST_DEVIATION,
     LEAST_DOCUMENTS,
+    LEAST_EXCESS,
     MOST_DOCUMENTS,
     Having,
     UnexpectedWords,
@@ -31,10 +33,12 @@ def test_words_are_compared_as_in_the_definition(counts, n_normal):
     np.testing.assert_array_equal(n_with, (counts > 0).sum(axis=0))
     words = UnexpectedWords.of(n_with, len(counts), usual, n_normal, shared)
     for word in range(counts.shape[1]):
-        deviation, lift = naive.unexpected(int(n_with[word]), len(counts), usual[word], n_normal)
-        np.testing.assert_allclose(words.deviations[word], deviation)
-        enough = deviation >= LEAST_DEVIATION and n_with[word] >= LEAST_DOCUMENTS
-        np.testing.assert_allclose(words.lifts[word], lift if enough and word else 0.0)
+        n = int(n_with[word])
+        excess = naive.excess(n, len(counts), usual[word], n_normal) if n >= LEAST_DOCUMENTS else 0
+        np.testing.assert_allclose(words.excess[word], excess, atol=1e-12)
+        expected = len(counts) * (usual[word] + 0.5) / (n_normal + 1)
+        lift = math.log(n / expected) if excess >= LEAST_EXCESS and word else 0.0
+        np.testing.assert_allclose(words.lifts[word], lift)
 
 
 def draw_words(repeated=1):
