@@ -95,12 +95,13 @@ class ProposalSearch:
 
     def refine(self, proposal: Proposal) -> Proposal:
         """The best supported of a proposal, the documents that belong to it by topics that others
-        taught, those that belong to these in turn, and so on."""
+        taught, those that belong to these in turn, and so on; and of its documents those that do
+        belong by such topics. The others speak for the topic, but are not sure enough."""
         documents = np.sort(np.array(proposal.documents))
-        tried: dict[tuple[int, ...], Proposal] = {}
+        tried: dict[tuple[int, ...], tuple[Proposal, Floats]] = {}
         for _ in range(MOST_ROUNDS):
             inside = cross_fit_gains(self.fitter, self.batch.take(documents))
-            tried[tuple(documents.tolist())] = self._judge(documents, inside)
+            tried[tuple(documents.tolist())] = self._judge(documents, inside), inside
             outside = self.available.copy()
             outside[documents] = False
             least, gains = self._ask(documents, outside)
@@ -108,7 +109,10 @@ class ProposalSearch:
             documents = self._choose(gains, least)
             if len(documents) < LEAST_SIZE or tuple(documents.tolist()) in tried:
                 break
-        return max(tried.values(), key=lambda one: one.support)
+        best, inside = max(tried.values(), key=lambda one: one[0].support)
+        least = self.rule.least_gain(len(best.documents), self._n_docs)
+        n_sure = int(np.count_nonzero(inside > least))
+        return replace(best, documents=best.documents[:n_sure]) if n_sure >= LEAST_SIZE else best
 
     def merge(self, proposal: Proposal, others: Sequence[Proposal]) -> Proposal:
         """A proposal with those others that are parts of the same cluster: together they have more
