@@ -24,8 +24,10 @@ import numpy as np
 from atd_dask.pipelines.bench_detection import REPLICATES
 from atd_dask.pipelines.corpora import TOPICS, paper_config
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.reproduce import check_baselines
 
 import atd_dask
+from atd_dask.baselines.batch import rank_batch, read_counts
 from atd_dask.distribution.chance import ChanceSearch, search_by_chance
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.grids import Arrays, run_grid
@@ -39,6 +41,7 @@ from atd_dask.evaluation.problem_figures import (
     Row,
     describe_problem,
     judge_null,
+    judge_ranking,
     judge_run,
 )
 from atd_dask.evaluation.problem_tables import write_candidates, write_tables
@@ -79,6 +82,13 @@ ORDERS = {
 }
 SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
 SHORT_TEST = {"replicates": 19, "level": 0.05}
+# Methods that know the batch, and a setting of each; they are told how many documents are planted.
+BASELINES: dict[str, tuple[str, float]] = {
+    "NN, 20": ("neighbours", 20),
+    "regression": ("regression", 1.0),
+    "KMeans, 20": ("clusters", 20),
+    "KMeans, 40": ("clusters", 40),
+}
 SOURCES = ("kernels", "distribution")  # where the rules of detection are written
 
 
@@ -92,6 +102,7 @@ class Request:
     n_seeds: int
     rules: str
     short: bool
+    baselines: bool = False
 
     @property
     def plans(self) -> Mapping[str, Plan]:
@@ -122,18 +133,24 @@ class Request:
 
 
 def make_request(
-    half: str, only: Sequence[str], nulls: bool, seeds: int, rules: str, short: bool
+    half: str,
+    only: Sequence[str],
+    nulls: bool,
+    seeds: int,
+    rules: str,
+    short: bool,
+    baselines: bool = False,
 ) -> Request:
     """What the options of the command ask for."""
     halves = HALVES if half == "both" else (half,)
-    return Request(halves, tuple(only), nulls, seeds, rules, short)
+    return Request(halves, tuple(only), nulls, seeds, rules, short, baselines)
 
 
 @dataclass(frozen=True)
 class Point:
     """A piece of the benchmark."""
 
-    kind: str  # model, detection, references or null
+    kind: str  # model, detection, baselines, references or null
     problem: Problem
     seed: int
     key: str  # of all that its result depends on
@@ -159,6 +176,8 @@ class ProblemWork:
         documents = self._make_documents(point.problem)
         if point.kind == "model":
             return self._train(point, documents)
+        if point.kind == "baselines":
+            return self._rank(point, documents)
         table = _unpack_table(needed[0])
         if point.kind == "references":
             return self._search_by_chance(point, documents, table)
@@ -182,6 +201,15 @@ class ProblemWork:
             "topics": table.topics,
             "probabilities": table.probabilities,
         }
+
+    def _rank(self, point: Point, documents: Documents) -> Arrays:
+        train, batch = (read_counts(part) for part in (documents.train, documents.batches[0]))
+        clock = Clock()
+        judged = {}
+        for name, (method, value) in BASELINES.items():
+            order = rank_batch(method, train, batch, point.seed, value).order
+            judged[name] = judge_ranking(order, documents.labels[0], point.problem.anomalous)
+        return _pack_facts(clock, {"baselines": judged})
 
     def _search_by_chance(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
         size = documents.batches[0].n_docs
@@ -263,6 +291,8 @@ def bench_problems(
     request: Request, corpora: str | None, output: str, client: Client, progress: Progress
 ) -> str:
     """Measures what is asked for; gives the tables, which are in the folder `output` too."""
+    if request.baselines:
+        check_baselines()
     stores = _ingest(request, corpora, output, client, progress)
     pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
     problems = list(filter(request.asks_for, list_problems(DRAW, pools, request.plans)))
@@ -315,6 +345,9 @@ def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -
             points.append(model)
             if problem.groups:
                 points.append(Point("detection", problem, seed, key, (model,)))
+                if request.baselines:
+                    others = stage_key(FORMAT, problem.digest, BASELINES, seed)
+                    points.append(Point("baselines", problem, seed, others))
                 continue
             references = Point("references", problem, seed, key, (model,))
             points.append(references)
@@ -343,7 +376,8 @@ def _write(output: str, rules: DetectionRules, results: Mapping[Point, Row]) -> 
     seconds: dict[str, dict[str, float]] = {}
     for point, facts in results.items():
         run = f"{point.problem.name} {point.seed}"
-        part = {"model": "training", "references": "searches"}.get(point.kind, "detection")
+        parts = {"model": "training", "references": "searches", "baselines": "baselines"}
+        part = parts.get(point.kind, "detection")
         spent = seconds.setdefault(run, {})
         spent[part] = spent.get(part, 0.0) + facts["cpu_seconds"]
         if point.kind == "detection":
@@ -353,6 +387,9 @@ def _write(output: str, rules: DetectionRules, results: Mapping[Point, Row]) -> 
             n_topics = results[point.needs[0]]["n_topics"]
             judged = judge_run(facts["planted"], point.seed, facts["candidates"])
             row["runs"].append(judged | {"n_topics": n_topics})
+        elif point.kind == "baselines":
+            # A detection comes before the baselines of its problem and seed.
+            problems[point.problem.name]["runs"][-1]["baselines"] = facts["baselines"]
         elif point.kind == "null":
             nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))
     rows = list(problems.values())

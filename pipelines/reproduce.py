@@ -65,13 +65,17 @@ FORMAT = "atd-dask-tables/1"
 LARGEST_CLUSTER = 500  # where the paper stopped ATD with LDA by hand
 
 
-def check_request(names: Sequence[str], corpora: str | None, output: str) -> list[RunConfig]:
-    """The corpora as configurations; whatever is wrong with the request is said before any work."""
+def check_baselines() -> None:
     if find_spec("sklearn") is None:
         raise UserError(
             "the methods to compare with need scikit-learn, which cannot be found:"
             " pip install 'atd-dask[baselines]'"
         )
+
+
+def check_request(names: Sequence[str], corpora: str | None, output: str) -> list[RunConfig]:
+    """The corpora as configurations; whatever is wrong with the request is said before any work."""
+    check_baselines()
     unique = dict.fromkeys(names)
     return [paper_config(name, corpora, join(output, name)) for name in unique]
 

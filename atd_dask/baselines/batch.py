@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import Floats, Ints
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ def rank_batch(
     order = _sort(found.scores)
     ranked = np.argsort(-found.excess, kind="stable")
     return Ranking(order, tuple(order[found.groups[order] == group] for group in ranked))
+
+
+def read_counts(corpus: Corpus) -> csr_matrix:
+    """The counts of all documents of a corpus, documents × words."""
+    from scipy.sparse import csr_matrix
+
+    block = corpus.rows(0, corpus.n_docs)
+    shape = (corpus.n_docs, corpus.n_words)
+    return csr_matrix((block.counts, block.terms, block.indptr), shape=shape)
 
 
 def weigh_words(train: csr_matrix, batch: csr_matrix) -> tuple[csr_matrix, csr_matrix]:

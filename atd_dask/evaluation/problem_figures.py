@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from atd_dask.evaluation.metrics import compare
+from atd_dask.evaluation.metrics import Labels, compare
 from atd_dask.evaluation.problem_documents import BURSTY, COPIES
 from atd_dask.evaluation.problems import Problem
+from atd_dask.kernels.model import Ints
 
 CONFIDENCE = 0.95
 
@@ -56,7 +57,31 @@ def judge_run(planted: Mapping[str, int], seed: int, candidates: Sequence[Candid
             false["all"] += 1
             for name, junk in (("copies", COPIES), ("bursty", BURSTY)):
                 false[name] += label == junk and one["of_it"] * 2 > one["size"]
-    return {"seed": seed, "candidates": judged, "found": found, "false": false}
+    documents = compare(
+        [
+            not planted.keys().isdisjoint(labels.split())
+            for candidate in candidates
+            if candidate["significant"]
+            for labels in candidate["labels"]
+        ],
+        sum(planted.values()),
+    )
+    individual = {"f1": documents.f1, "auc": documents.auc}
+    return {
+        "seed": seed,
+        "candidates": judged,
+        "found": found,
+        "false": false,
+        "individual": individual,
+    }
+
+
+def judge_ranking(order: Ints, labels: Labels, anomalous: Sequence[str]) -> Row:
+    """A ranking of a batch, cut where the number of planted documents says."""
+    true = [not set(anomalous).isdisjoint(some) for some in labels]
+    n_true = sum(true)
+    agreement = compare([true[row] for row in order[:n_true].tolist()], n_true)
+    return {"f1": agreement.f1, "auc": agreement.auc}
 
 
 def judge_candidate(candidate: Candidate, anomalous: Sequence[str]) -> Row:

@@ -22,6 +22,12 @@ NULL_REMARK = (
     " somewhat wider."
 )
 
+BASELINE_REMARK = (
+    "F1 and AUC are those of single documents. The other methods are told how many documents are"
+    " planted, and name as many; ATD is told nothing, and has 0 where it finds nothing. It is ahead"
+    " where its F1 is larger on the same problem."
+)
+
 
 def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds) -> str:
     """What was found, by corpus and by size, for each half; and the nulls."""
@@ -30,6 +36,8 @@ def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds
         parts += ["## Planted groups", write_found(problems, seconds), write_sizes(problems)]
     if problems and len(problems[0]["runs"]) > 1:
         parts += ["## Stability", write_stability(problems)]
+    if problems and "baselines" in problems[0]["runs"][0]:
+        parts += ["## Methods that know the batch", write_baselines(problems), BASELINE_REMARK]
     if nulls:
         parts += ["## Batches with nothing planted", write_nulls(nulls), NULL_REMARK]
     return "\n\n".join(parts) + "\n"
@@ -124,6 +132,33 @@ def write_stability(problems: Sequence[Row]) -> str:
             numbers = [str(counts[n]) for n in range(n_seeds, -1, -1)]
             rows.append([half, *numbers, f"{stable} of {total}"])
     return format_table(header, rows)
+
+
+def write_baselines(problems: Sequence[Row]) -> str:
+    """Planted documents against those that each method names, on the same problems."""
+    names = list(problems[0]["runs"][0]["baselines"])
+    header = ("half", "planted in", "runs", "ATD: F1, AUC")
+    header += tuple(f"{name}: F1, AUC; ATD ahead" for name in names)
+    rows = []
+    for half in HALVES:
+        mine = [problem for problem in problems if problem["half"] == half]
+        for corpus in [*dict.fromkeys(problem["corpus"] for problem in mine), None]:
+            some = [p for p in mine if corpus is None or p["corpus"] == corpus]
+            runs = [run for problem in some for run in problem["runs"]]
+            if runs:
+                rows.append([half, corpus or "all", str(len(runs)), *_show_paired(runs, names)])
+    return format_table(header, rows)
+
+
+def _show_paired(runs: Sequence[Row], names: Sequence[str]) -> list[str]:
+    own = [run["individual"] for run in runs]
+    shown = [f"{_show(mean(o['f1'] for o in own))}, {_show(mean(o['auc'] for o in own))}"]
+    for name in names:
+        others = [run["baselines"][name] for run in runs]
+        ahead = sum(o["f1"] > t["f1"] for o, t in zip(own, others, strict=True))
+        f1, auc = (mean(other[figure] for other in others) for figure in ("f1", "auc"))
+        shown.append(f"{_show(f1)}, {_show(auc)}; {ahead} of {len(runs)}")
+    return shown
 
 
 def write_nulls(nulls: Sequence[Row]) -> str:

@@ -10,6 +10,7 @@ from atd_dask.evaluation.problem_figures import (
     interval,
     judge_candidate,
     judge_null,
+    judge_ranking,
     judge_run,
     sum_up,
     sum_up_nulls,
@@ -152,3 +153,25 @@ def test_the_tables():
         for block in table.split("\n\n"):
             lines = [line for line in block.splitlines() if line.startswith("|")]
             assert len({line.count("|") for line in lines}) <= 1
+
+
+def test_a_ranking_is_cut_at_the_number_of_planted_documents():
+    labels = [("wheat",), ("earn",), ("coffee", "earn"), ("trade",), ("wheat",)]
+    judged = judge_ranking(np.array([0, 1, 4, 2, 3]), labels, ("wheat", "coffee"))
+    assert judged["f1"] == pytest.approx(2 / 3)
+    all_of_them = judge_ranking(np.array([4, 2, 0, 1, 3]), labels, ("wheat", "coffee"))
+    assert all_of_them["f1"] == 1.0
+
+
+def test_documents_of_all_significant_clusters_count_against_all_planted_ones():
+    run = judge_run(
+        SIZES,
+        1,
+        [
+            make_candidate(*["wheat"] * 8, "earn", "earn"),
+            make_candidate(*["coffee"] * 20, significant=False),
+            make_candidate(*["coffee"] * 10),
+        ],
+    )
+    recall, precision = 18 / 30, 18 / 20
+    assert run["individual"]["f1"] == pytest.approx(2 * recall * precision / (recall + precision))

@@ -20,7 +20,9 @@ from atd_dask.interface.command import atd
 from atd_dask.interface.progress import make_progress
 from tests.clusters import local_client
 
-SHORT = make_request("both", only=(), nulls=True, seeds=2, rules="default", short=True)
+SHORT = make_request(
+    "both", only=(), nulls=True, seeds=2, rules="default", short=True, baselines=True
+)
 
 
 def read_files(folder):
@@ -68,7 +70,12 @@ def test_what_is_measured(made):
     assert plain
     assert all(found is not None and found["f1"] > 0.8 for found in plain)
     seconds = json.loads((folder / "times.json").read_text())
-    assert set(seconds["generated-choose-01 2"]) == {"training", "detection"}
+    assert set(seconds["generated-choose-01 2"]) == {"training", "detection", "baselines"}
+    for run in content["problems"][0]["runs"]:
+        assert list(run["baselines"]) == list(bench_problems.BASELINES)
+        for figures in (run["individual"], *run["baselines"].values()):
+            assert 0 <= figures["auc"] <= 1 and 0 <= figures["f1"] <= 1
+    assert "| KMeans, 20: F1, AUC; ATD ahead |" in text
     assert text.count("| choose |") > 6
     assert (folder / "problems.md").read_text().startswith(text)
     assert "## Stability" in text
@@ -77,7 +84,7 @@ def test_what_is_measured(made):
 def test_a_second_time_nothing_is_computed(made):
     folder, text = made
     before, pieces = read_files(folder), list_pieces(folder)
-    assert len(pieces) == 2 * 2 * 3 + 4
+    assert len(pieces) == 3 * 2 * 3 + 4
     with local_client(workers=1) as client:
         again = bench_problems.bench_problems(SHORT, None, str(folder), client, make_progress())
     assert again == text
