@@ -137,8 +137,8 @@ def write_stability(problems: Sequence[Row]) -> str:
 def write_baselines(problems: Sequence[Row]) -> str:
     """Planted documents against those that each method names, on the same problems."""
     names = list(problems[0]["runs"][0]["baselines"])
-    header = ("half", "planted in", "runs", "ATD: F1, AUC")
-    header += tuple(f"{name}: F1, AUC; ATD ahead" for name in names)
+    header = ["half", "planted in", "runs", "ATD: F1, AUC"]
+    header += [f"{name}: F1, AUC; ATD ahead" for name in names]
     rows = []
     for half in HALVES:
         mine = [problem for problem in problems if problem["half"] == half]

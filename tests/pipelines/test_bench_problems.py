@@ -74,7 +74,8 @@ def test_what_is_measured(made):
     for run in content["problems"][0]["runs"]:
         assert list(run["baselines"]) == list(bench_problems.BASELINES)
         for figures in (run["individual"], *run["baselines"].values()):
-            assert 0 <= figures["auc"] <= 1 and 0 <= figures["f1"] <= 1
+            assert 0 <= figures["auc"] <= 1
+            assert 0 <= figures["f1"] <= 1
     assert "| KMeans, 20: F1, AUC; ATD ahead |" in text
     assert text.count("| choose |") > 6
     assert (folder / "problems.md").read_text().startswith(text)
