@@ -243,7 +243,9 @@ class Examination:
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)
         if place is None:
-            fresh = KnownCluster(number=len(known) + 1, words=words, p_value=cluster.p_value)
+            fresh = KnownCluster(
+                number=len(known) + 1, words=words, p_value=cluster.deciding_p_value
+            )
             place = len(known)
             known[place] = fresh
         if known[place].number in self._config.sweep.dismissed:

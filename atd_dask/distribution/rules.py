@@ -91,6 +91,12 @@ class FoundCluster:
         as_much = int(np.count_nonzero(self.chance >= self.support))
         return (1 + as_much) / (1 + len(self.chance))
 
+    @property
+    def deciding_p_value(self) -> float:
+        """That of the searches, where there are any, otherwise that of the bootstrap."""
+        by_search = self.search_p_value
+        return self.p_value if by_search is None else by_search
+
 
 class Keeper(Protocol):
     """Keeps what is finished, so that a detection can go on where it was. It travels."""

@@ -49,7 +49,7 @@ class KnownCluster:
 
     number: int
     words: tuple[str, ...]
-    p_value: float
+    p_value: float  # the one that decided when it was found
     sweeps: tuple[int, ...] = ()  # in which it was found and went on
     documents: tuple[str, ...] = ()
 

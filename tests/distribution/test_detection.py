@@ -150,6 +150,22 @@ def test_a_batch_that_is_too_large_for_its_training_is_refused(problem):
     assert detect(table, test, corpora, rules(searches=0), 1)
 
 
+@pytest.mark.parametrize("n_normal", [20, 100, 300, 1000])
+def test_two_thousand_documents_are_not_judged_by_a_thousand_normal_ones(problem, n_normal):
+    """Ordinary documents in a batch that large would make clusters of hundreds."""
+    table, train, validation, _ = problem
+    some = np.resize(np.arange(train.n_docs), n_normal - 10)
+    corpora = {
+        "train": MemoryCorpus(train.whole.take(some), N_WORDS),
+        "validation": MemoryCorpus(validation.rows(0, 10), N_WORDS),
+    }
+    batch = np.resize(np.arange(train.n_docs), 2000)
+    ordinary = MemoryCorpus(train.whole.take(batch), N_WORDS)
+    for seed in range(1, 21):
+        with pytest.raises(InputError, match=f"got {n_normal:,} and 2,000"):
+            detect(table, ordinary, corpora, rules(), seed)
+
+
 @pytest.mark.parametrize(("workers", "processes"), [(1, False), (2, True), (3, False)])
 def test_every_cluster_gives_the_same_bytes(problem, expected, workers, processes):
     with local_client(workers, processes=processes) as client:

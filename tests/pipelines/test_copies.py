@@ -79,6 +79,18 @@ def prepare(folder, with_copies):
     return folder
 
 
+def add_junk(folder):
+    """Five near-copies of an ordinary text, and a text with one word two thousand times."""
+    chance = random.Random(2)
+    text = draw_text(chance)
+    junk = [(f"junk-{n}", vary(text, n)) for n in range(5)]
+    junk.append(("bursty", f"{draw_text(chance)} {' '.join([SUBJECTS[0][0]] * 2000)}"))
+    lines = [json.dumps({"id": name, "text": text, "labels": []}) for name, text in junk]
+    with (folder / "test.jsonl").open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    return folder
+
+
 def configure(folder, *overrides):
     return load(folder / "conf.yaml", [f"output={folder / 'out'}", *overrides])
 
@@ -119,6 +131,22 @@ def test_copies_are_kept_in_the_stores(folder, result):
         "validation": 0,
         "test": 9,
     }
+
+
+def test_junk_changes_no_cluster(tmp_path, client):
+    found = []
+    for name, change in (("plain", lambda folder: folder), ("junk", add_junk)):
+        (tmp_path / name).mkdir()
+        result = do(change(prepare(tmp_path / name, False)), client)
+        found.append(
+            [
+                sorted(document["id"] for document in cluster["documents"])
+                for cluster in result["clusters"]
+                if cluster["significant"]
+            ]
+        )
+    assert [len(documents) for documents in found[0]] == [15]
+    assert found[0] == found[1]
 
 
 def test_the_clusters_are_those_of_a_batch_without_copies(tmp_path, client, result):

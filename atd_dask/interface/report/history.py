@@ -66,7 +66,7 @@ def make_view(name: str, lines: Sequence[Line]) -> HistoryView:
     sweeps = [line["sweep"] for line in lines]
     trained = [line["sweep"] for line in lines if line["trained"] and line["sweep"] > 1]
     candidates = [
-        (line["sweep"], cluster["p_value"], cluster["size"], cluster["significant"])
+        (line["sweep"], _find_deciding(cluster), cluster["size"], cluster["significant"])
         for line in lines
         for cluster in line["candidates"]
     ]
@@ -93,6 +93,12 @@ def make_view(name: str, lines: Sequence[Line]) -> HistoryView:
         clusters=clusters,
         sweeps=[_describe_sweep(line) for line in reversed(lines)],
     )
+
+
+def _find_deciding(candidate: Mapping[str, Any]) -> float:
+    """The p-value by which a candidate was judged: that of the searches, where there were any."""
+    by_search: float | None = candidate.get("search_p_value")
+    return float(candidate["p_value"]) if by_search is None else by_search
 
 
 def _conclude(lines: Sequence[Line], n_clusters: int) -> str:
