@@ -292,7 +292,7 @@ def test_a_cluster_of_one_document() -> None:
 
 def test_what_the_figures_mean_is_said() -> None:
     text = Page(render(make_sources())).text
-    assert "The support of a cluster is what its documents say for its topic" in text
+    assert "The support of a cluster says how much more frequent documents" in text
     assert "Neither is the probability that the cluster is a false alarm" in text
     text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
     assert "not the probability that the cluster is a false alarm" in text

@@ -113,7 +113,7 @@ def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
     """Why a candidate was not significant."""
     if cluster["reference_support"] is not None:
         if cluster["support"] <= 0:
-            return "Normal documents say as much for its topic as its own documents do."
+            return "Documents that bear out its topic are as frequent among normal ones."
         return "The same search finds as much support in documents where there is nothing to find."
     if not cluster["bootstrap_scores"]:
         return "It could not be tested."
