@@ -258,7 +258,7 @@ def test_the_verdict_where_nothing_was_found() -> None:
         ),
         (
             {"significant": False, "support": -1.0},
-            "Normal documents say as much for its topic as its own documents do.",
+            "Documents that bear out its topic are as frequent among normal ones.",
         ),
         (
             {"significant": False, "support": 12.0},
