@@ -103,6 +103,7 @@ class Request:
     rules: str
     short: bool
     baselines: bool = False
+    draw: int = DRAW
 
     @property
     def plans(self) -> Mapping[str, Plan]:
@@ -140,10 +141,11 @@ def make_request(
     rules: str,
     short: bool,
     baselines: bool = False,
+    draw: int = DRAW,
 ) -> Request:
     """What the options of the command ask for."""
     halves = HALVES if half == "both" else (half,)
-    return Request(halves, tuple(only), nulls, seeds, rules, short, baselines)
+    return Request(halves, tuple(only), nulls, seeds, rules, short, baselines, draw)
 
 
 @dataclass(frozen=True)
@@ -295,8 +297,8 @@ def bench_problems(
         check_baselines()
     stores = _ingest(request, corpora, output, client, progress)
     pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
-    problems = list(filter(request.asks_for, list_problems(DRAW, pools, request.plans)))
-    splits = list_null_splits(DRAW, pools, request.plans) if request.nulls else []
+    problems = list(filter(request.asks_for, list_problems(request.draw, pools, request.plans)))
+    splits = list_null_splits(request.draw, pools, request.plans) if request.nulls else []
     splits = list(filter(request.asks_for, splits))
     if not problems and not splits:
         raise InputError(f"--only must match a problem, got {' '.join(request.only)}")
@@ -313,10 +315,10 @@ def bench_problems(
         return {point: _unpack_facts(found[point]) for point in points}
 
     results = run("planted groups", list_points(problems, request, judge_key))
-    text = _write(output, rules, results)
+    text = _write(output, request, results)
     if splits:
         results |= run("batches with nothing planted", list_points(splits, request, judge_key))
-        text = _write(output, rules, results)
+        text = _write(output, request, results)
     return text
 
 
@@ -368,7 +370,7 @@ def digest_sources() -> str:
     return content.hexdigest()
 
 
-def _write(output: str, rules: DetectionRules, results: Mapping[Point, Row]) -> str:
+def _write(output: str, request: Request, results: Mapping[Point, Row]) -> str:
     """The tables and all that they come from. Times are kept apart: everything else is the same
     however often and wherever it is measured."""
     problems: dict[str, Row] = {}
@@ -393,7 +395,8 @@ def _write(output: str, rules: DetectionRules, results: Mapping[Point, Row]) -> 
         elif point.kind == "null":
             nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))
     rows = list(problems.values())
-    content = {"format": FORMAT, "draw": DRAW, "rules": asdict(rules)}
+    rules = asdict(request.make_rules())
+    content: dict[str, Any] = {"format": FORMAT, "draw": request.draw, "rules": rules}
     content |= {"problems": rows, "nulls": nulls}
     text = write_tables(rows, nulls, seconds)
     _write_json(join(output, "problems.json"), content)

@@ -372,3 +372,15 @@ def excess(n_found, n_batch, n_usual, n_normal):
         return 0.0
     outside = n_usual * math.log((1 - share) / (1 - by_chance))
     return 2 * (n_found * math.log(share / by_chance) + outside)
+
+
+def chance_of_maximum(value, maxima):
+    """How often a maximum is as large: Gumbel's law with the moments of those that were seen, a
+    little wider because they are few."""
+    n = len(maxima)
+    mean = sum(maxima) / n
+    variance = sum((other - mean) ** 2 for other in maxima) / (n - 1) if n > 1 else 0.0
+    scale = max(2.0, (1 + 3 / n) * math.sqrt(6 * variance) / math.pi)
+    mode = mean - 0.5772156649015329 * scale
+    chance = 1 - math.exp(-math.exp(-(value - mode) / scale))
+    return max(chance, sum(other >= value for other in maxima) / (n + 1), 1e-6)

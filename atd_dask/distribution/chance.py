@@ -90,8 +90,7 @@ def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = No
         return max((candidate.support for candidate in candidates), default=0.0)
 
 
-def surpass_chance(cluster: FoundCluster, support: Floats) -> FoundCluster:
-    """A cluster is significant if it has more support than every search in held-out documents
-    finds."""
-    significant = cluster.support > max(0.0, float(support.max()))
-    return replace(cluster, chance=support, significant=significant)
+def compare_with_chance(cluster: FoundCluster, support: Floats, level: float) -> FoundCluster:
+    """A cluster is significant if searches in held-out documents seldom find as much support."""
+    judged = replace(cluster, chance=support)
+    return replace(judged, significant=judged.deciding_p_value <= level)

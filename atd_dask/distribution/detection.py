@@ -16,8 +16,8 @@ import numpy as np
 from atd_dask.distribution.chance import (
     ChanceSearch,
     check_size,
+    compare_with_chance,
     search_by_chance,
-    surpass_chance,
 )
 from atd_dask.distribution.fields import open_field
 from atd_dask.distribution.replicates import judge
@@ -90,7 +90,7 @@ def detect(
                 if rules.searches > 0:
                     if support is None:
                         support = search_by_chance(chance, runner, keeper, tell)
-                    cluster = surpass_chance(cluster, support)
+                    cluster = compare_with_chance(cluster, support, rules.level)
                 found.append(cluster)
                 if cluster.significant:
                     break

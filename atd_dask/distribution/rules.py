@@ -15,6 +15,7 @@ from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.proposals import Proposal
+from atd_dask.kernels.reference import estimate_chance
 
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -88,8 +89,7 @@ class FoundCluster:
         """How often a whole search finds as much support where there is nothing to find."""
         if self.chance is None:
             return None
-        as_much = int(np.count_nonzero(self.chance >= self.support))
-        return (1 + as_much) / (1 + len(self.chance))
+        return estimate_chance(self.support, self.chance)
 
     @property
     def deciding_p_value(self) -> float:

@@ -178,8 +178,9 @@ class SignificanceConfig:
     searches: Annotated[
         int,
         Rule(
-            "the search is repeated so often in held-out normal documents, and a cluster must have"
-            " more support than each of them finds; with 0, as in the paper, the bootstrap decides",
+            "the search is repeated so often in held-out normal documents, and by what it finds"
+            " there a cluster gets the p-value that decides; with 0, as in the paper, that of the"
+            " bootstrap does",
             at_least=0,
         ),
     ] = 19

@@ -98,6 +98,7 @@ def bench_detect(
 @click.option(
     "--seeds", default=1, type=click.IntRange(min=1), help="How many null models for each problem."
 )
+@click.option("--draw", default=1, type=click.IntRange(min=1), help="The seed of the problems.")
 @click.option("--baselines", is_flag=True, help="Also rank batches by methods that know them.")
 @click.option("--short", is_flag=True, help="A few small generated problems, for a trial.")
 @click.option(

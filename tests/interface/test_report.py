@@ -246,7 +246,7 @@ def test_the_verdict_where_nothing_was_found() -> None:
             {},
             "3 times in held-out normal documents, found a support of at most 12.0; this cluster",
         ),
-        ({}, "has 30.5, more than any of them (search p-value 0.25, the smallest that so many can"),
+        ({}, "has 30.5, more than any of them (search p-value 0.25)."),
         (
             {"support": 1.5, "search_p_value": 0.75},
             "has 1.5, which 2 of the 3 searches reached (search p-value 0.75).",
@@ -262,7 +262,11 @@ def test_the_verdict_where_nothing_was_found() -> None:
         ),
         (
             {"significant": False, "support": 12.0},
-            "The same search finds as much support in documents where there is nothing to find.",
+            "The same search finds as much support where there is nothing to find.",
+        ),
+        (
+            {"significant": False, "support": 12.5},
+            "Its search p-value is above the level of 0.01.",
         ),
         ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested."),
         ({}, "From one document it grew in 4 steps;"),

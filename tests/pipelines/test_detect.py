@@ -72,7 +72,7 @@ def test_two_clusters_and_then_what_failed(result):
         assert cluster["size"] == len(cluster["documents"])
         assert cluster["replicates"] == len(cluster["bootstrap_scores"])
     for cluster in result["clusters"][:2]:
-        assert cluster["search_p_value"] == 0.25
+        assert cluster["search_p_value"] <= 0.01
         assert len(cluster["reference_support"]) == 3
         assert cluster["support"] > max(0, *cluster["reference_support"])
         assert cluster["growth"] == []

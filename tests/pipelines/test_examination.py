@@ -43,4 +43,4 @@ def test_a_batch_that_is_too_large_for_its_null_model(tmp_path, client, capsys):
     first = line["candidates"][0]
     assert first["significant"]
     assert first["support"] > 0
-    assert first["search_p_value"] == 0.1
+    assert first["search_p_value"] <= 0.01

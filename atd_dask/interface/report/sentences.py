@@ -106,18 +106,20 @@ def say_searches(cluster: Mapping[str, Any]) -> str:
     )
     if reaching:
         return f"{start}, which {reaching} of the {len(others)} searches reached ({p_value})."
-    return f"{start}, more than any of them ({p_value}, the smallest that so many can give)."
+    return f"{start}, more than any of them ({p_value})."
 
 
 def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
     """Why a candidate was not significant."""
+    limit = "the level" if level is None else f"the level of {level:g}"
     if cluster["reference_support"] is not None:
         if cluster["support"] <= 0:
             return "Documents that bear out its topic are as frequent among normal ones."
-        return "The same search finds as much support in documents where there is nothing to find."
+        if max(cluster["reference_support"]) >= cluster["support"]:
+            return "The same search finds as much support where there is nothing to find."
+        return f"Its search p-value is above {limit}."
     if not cluster["bootstrap_scores"]:
         return "It could not be tested."
-    limit = "the level" if level is None else f"the level of {level:g}"
     return f"Its p-value is above {limit}. Its test ended as soon as that was certain."
 
 
