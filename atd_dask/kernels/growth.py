@@ -1,16 +1,13 @@
 """Growing a cluster: which document of a batch is the next to join.
 
 The next document has the largest relative gain (l1 − l0)/|l0|. To find it, few documents are fitted
-under the alternative model. For any mixture p of a document and g_j = (1/L) Σ c β_j / p, no mixture
-of topics has a log-likelihood above f(p) + L log max_j g_j (Jensen). With p kept for each document,
-that limit costs one sparse product for a new topic, and documents are fitted in the order of their
-limits until the next limit is below the best gain found.
+under the alternative model: in the order of limits that their fits cannot pass, until the next
+limit is below the best gain found.
 """
 
 from __future__ import annotations
 
 import copy
-import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,166 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
-from atd_dask.kernels.fitting import (
-    FREE,
-    Fit,
-    all_gradients,
-    document_cost,
-    fit_document,
-    start_from,
-)
-from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.mixtures import exchange, line_maximum, log_likelihood, mix
+from atd_dask.kernels.fitting import FREE, Fit, document_cost, fit_document, start_from
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.limits import find_limits, keep_mixture, lean, likelihood_alone, start_limits
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.starts import Having, count_documents, find_having
 from atd_dask.kernels.workspaces import (
     fill_columns,
-    fill_row,
     load_document,
     longest_document,
     make_workspace,
 )
 
-# How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
-NEAR = 0.1
-NEARLY = 0.01  # and each step of it to its own end
-MAX_STEPS = 200
-
 # Above what rounding can do to a relative gain.
 ROUNDING = 1e-10
 
-# Of the new topic, where looking for the best share begins.
-FIRST_SHARE = 0.1
-
 # About what a document needs beside its words.
 BYTES_OF_FIT = 80
-
-
-@inner_kernel
-def _approach(table, work, m, n, length):
-    """Brings the mixture of the document in `work`, of m topics, near to the best of all topics;
-    gives its log-likelihood and the largest g of the table's topics."""
-    for a in range(m):
-        fill_row(work, work.active[a], n)
-    mix(work.rows, work.active, work.theta, work.p, m, n)
-    for step in range(MAX_STEPS + 1):
-        all_gradients(table, work, n, length)
-        best = 0
-        for j in range(1, len(work.all_g)):
-            if work.all_g[j] > work.all_g[best]:
-                best = j
-        if step == MAX_STEPS or length * (work.all_g[best] - 1.0) <= NEAR:
-            break
-        place = m
-        for a in range(m):
-            work.g[a] = work.all_g[work.active[a]]
-            if work.active[a] == best:
-                place = a
-        if place == m:
-            work.active[m] = best
-            work.theta[m] = 0.0
-            work.g[m] = work.all_g[best]
-            fill_row(work, np.int64(best), n)
-            m += 1
-        if not exchange(
-            work.counts,
-            work.rows,
-            work.active,
-            work.theta,
-            work.p,
-            work.g,
-            work.direction,
-            work.terms,
-            m,
-            n,
-            NEARLY,
-        ):
-            break
-    largest = 1.0
-    for j in range(table.n_topics):
-        largest = max(largest, work.all_g[j])
-    return log_likelihood(work.counts, work.p, n), largest
-
-
-@inner_kernel
-def _keep_mixture(table, terms, work, weights):
-    """Keeps c / p of a document's entries; 0 for words that the model does not know."""
-    i = 0
-    for e in range(len(terms)):
-        weights[e] = 0.0
-        if table.shared[terms[e]] > 0.0:
-            weights[e] = work.counts[i] / work.p[i]
-            i += 1
-
-
-@kernel
-def _start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
-    table = context.table
-    n_docs = len(indptr) - 1
-    n_topics = table.n_topics
-    work = make_workspace(n_topics, longest_document(indptr))
-    extra = np.zeros(0)
-    weights = np.zeros(len(terms))
-    reached = np.zeros(n_docs)
-    largest = np.ones(n_docs)
-    for d in range(n_docs):
-        first = indptr[d]
-        last = indptr[d + 1]
-        n, length = load_document(table, terms[first:last], counts[first:last], work)
-        if n == 0:
-            continue
-        fill_columns(table, extra, work, n)
-        m = theta_indptr[d + 1] - theta_indptr[d]
-        for a in range(m):
-            work.active[a] = topics[theta_indptr[d] + a]
-            work.theta[a] = theta[theta_indptr[d] + a]
-        reached[d], largest[d] = _approach(table, work, m, n, length)
-        _keep_mixture(table, terms[first:last], work, weights[first:last])
-    return weights, reached, largest
-
-
-@inner_kernel
-def _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, out):
-    """For each document outside the cluster the log-likelihood that no fit with the new topic can
-    pass."""
-    for d in range(len(indptr) - 1):
-        out[d] = -np.inf
-        if lengths[d] == 0 or not outside[d]:
-            continue
-        total = 0.0
-        for e in range(indptr[d], indptr[d + 1]):
-            total += weights[e] * extra[terms[e]]
-        out[d] = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
-
-
-@inner_kernel
-def _lean(table, extra, terms, counts, weights, work):
-    """Loads a document and moves its kept mixture, of weights c / p, towards the new topic as far
-    as that pays. Gives its words, its length, the log-likelihood there, the largest g of the
-    table's topics, and the log-likelihood that no fit can pass."""
-    n, length = load_document(table, terms, counts, work)
-    fill_columns(table, extra, work, n)
-    new = table.n_topics
-    rise = -length
-    i = 0
-    for e in range(len(terms)):
-        if table.shared[terms[e]] > 0.0:
-            work.p[i] = work.counts[i] / weights[e]
-            work.direction[i] = work.columns[i, new] - work.p[i]
-            rise += weights[e] * work.columns[i, new]
-            i += 1
-    if rise > 0.0:
-        share = line_maximum(
-            work.counts, work.p, work.direction, work.terms, n, FIRST_SHARE, 1.0, NEARLY
-        )
-        for i in range(n):
-            work.p[i] += share * work.direction[i]
-    all_gradients(table, work, n, length)
-    largest = 1.0
-    for j in range(new):
-        largest = max(largest, work.all_g[j])
-    reached = log_likelihood(work.counts, work.p, n)
-    return n, length, reached, largest, reached + length * math.log(max(largest, work.all_g[new]))
 
 
 @kernel
@@ -208,7 +62,7 @@ def _next_document(
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     limits = np.zeros(n_docs)
-    _limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
+    find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
     for other in range(n_docs):
         limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
         if null[other] == 0.0:
@@ -228,14 +82,14 @@ def _next_document(
         mine = slice(indptr[d], indptr[d + 1])
         if not leant[d]:
             leant[d] = True
-            n, length, value, others, limit = _lean(
+            n, length, value, others, limit = lean(
                 table, extra, terms[mine], counts[mine], weights[mine], work
             )
             limits[d] = min(limits[d], (limit - null[d]) / abs(null[d]) + ROUNDING)
             if not fixed:
                 reached[d] = value
                 largest[d] = others
-                _keep_mixture(table, terms[mine], work, weights[mine])
+                keep_mixture(table, terms[mine], work, weights[mine])
             continue
         limits[d] = -np.inf
         n, length = load_document(table, terms[mine], counts[mine], work)
@@ -250,16 +104,6 @@ def _next_document(
             best_gain = gain
             best_share = hard_share(work, m, n, length, new)
     return best, best_gain, best_share, n_fitted
-
-
-@inner_kernel
-def _likelihood_alone(table, extra, terms, counts):
-    """The log-likelihood of a document that has the new topic and no other."""
-    total = 0.0
-    for e in range(len(terms)):
-        if table.shared[terms[e]] > 0.0:
-            total += counts[e] * math.log(extra[terms[e]])
-    return total
 
 
 @kernel
@@ -287,7 +131,7 @@ def _gains_above(
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     gains = np.zeros(n_docs)
-    _limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
+    find_limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
     for d in range(n_docs):
         if gains[d] == -np.inf:
             continue
@@ -300,17 +144,17 @@ def _gains_above(
             continue
         mine = slice(indptr[d], indptr[d + 1])
         # By itself the topic seldom explains a document, and every other one beside it costs.
-        alone = null[d] - cost_alone + _likelihood_alone(table, extra, terms[mine], counts[mine])
+        alone = null[d] - cost_alone + likelihood_alone(table, extra, terms[mine], counts[mine])
         if max(alone, null[d] + gains[d] - least_cost) <= least:
             gains[d] = -np.inf
             continue
-        n, length, value, others, limit = _lean(
+        n, length, value, others, limit = lean(
             table, extra, terms[mine], counts[mine], weights[mine], work
         )
         if not fixed:
             reached[d] = value
             largest[d] = others
-            _keep_mixture(table, terms[mine], work, weights[mine])
+            keep_mixture(table, terms[mine], work, weights[mine])
         if max(alone, null[d] + limit - least_cost) <= least:
             gains[d] = -np.inf
             continue
@@ -427,7 +271,7 @@ class Batch(Searched):
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        self._weights, self._reached, self._largest = _start_limits(
+        self._weights, self._reached, self._largest = start_limits(
             self.context, *self.block.arrays, *self.fit.proportions.arrays
         )
         self.n_fitted = 0

@@ -5,7 +5,16 @@ import numpy as np
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.distribution.warming import compile_detection
-from atd_dask.kernels import alternative, bootstrap, fitting, growth, starts, support
+from atd_dask.kernels import (
+    alternative,
+    bootstrap,
+    excess,
+    fitting,
+    growth,
+    limits,
+    starts,
+    support,
+)
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange
 from tests.distribution.test_detection import rules
@@ -23,7 +32,8 @@ KERNELS = (
     support.document_gains,
     growth._gains_above,
     growth._next_document,
-    growth._start_limits,
+    limits.start_limits,
+    excess.measure_excess,
 )
 
 

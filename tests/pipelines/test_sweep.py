@@ -138,16 +138,16 @@ def test_a_false_alarm_that_is_dismissed(tmp_path, client):
         run_sweep(tmp_path, client, "sweep.dismissed=[2]")
 
 
-def test_documents_that_come_one_by_one_are_found_with_the_window(tmp_path, client):
+def test_documents_that_trickle_in_are_found_with_the_window(tmp_path, client):
     prepare(tmp_path)
     told = []
     for day in range(1, 4):
-        add_day(tmp_path, day, n_unusual=1)
+        add_day(tmp_path, day, n_unusual=2)
         told.append(tell_clusters(run_sweep(tmp_path, client)))
     assert told[0] == []
     assert next(kind for day in told for _, kind, _, _ in day) == "new"
     documents = set(read_state(str(tmp_path / "out")).clusters[0].documents)
-    assert documents == {"day1-unusual-0", "day2-unusual-0", "day3-unusual-0"}
+    assert documents == {f"day{day}-unusual-{n}" for day in (1, 2, 3) for n in (0, 1)}
 
 
 def test_what_is_new(tmp_path, client):
