@@ -365,6 +365,8 @@ def excess(n_found, n_batch, n_usual, n_normal):
     """Twice the logarithm of how much likelier it is that of all documents of a kind as many are in
     the batch as there are, than that each of them is there by chance; half a normal document is
     added."""
+    if n_found <= 0:
+        return 0.0
     n_usual = n_usual + 0.5
     by_chance = n_batch / (n_batch + n_normal)
     share = n_found / (n_found + n_usual)

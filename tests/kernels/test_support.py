@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from atd_dask.kernels.excess import measure_excess
@@ -87,6 +87,10 @@ def test_normal_documents_bear_a_topic_out_where_they_gain_enough(case):
 
 
 @given(st.floats(-5, 500), st.integers(1, 10**6), st.floats(0, 10**5), st.integers(0, 10**7))
+@example(-1.0, 1, 0.0, 1)
+@example(-1.0, 1, 0.0, 0)
+@example(1e-9, 1, 0.0, 10**7)
+@settings(max_examples=500)
 def test_excess_is_that_of_the_definition(n_found, n_batch, n_usual, n_normal):
     excess = measure_excess(n_found, n_batch, n_usual, n_normal)
     expected = naive.excess(n_found, n_batch, n_usual, n_normal)
