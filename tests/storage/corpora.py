@@ -6,10 +6,14 @@ import os
 from typing import Any
 
 import numpy as np
+import pytest
 
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
+
+# What anndata itself asks of a later pandas is not the store's.
+ANNDATA = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 UNSEEN = ["iota", "kappa"]

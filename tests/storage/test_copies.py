@@ -14,7 +14,7 @@ from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.inspection import describe
 from atd_dask.storage.verification import verify
-from tests.storage.corpora import write_corpus
+from tests.storage.corpora import ANNDATA, write_corpus
 
 COPY_OF = np.full(20, -1)
 COPY_OF[[5, 6, 7, 8, 9, 14]] = 1
@@ -41,6 +41,7 @@ def test_copies_come_back(tmp_path: Path) -> None:
     assert store.digest != write_corpus(tmp_path / "d").digest
 
 
+@ANNDATA
 def test_anndata_reads_the_columns(tmp_path: Path) -> None:
     import anndata
 

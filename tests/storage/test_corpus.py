@@ -21,7 +21,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.manifest import Manifest
 from atd_dask.storage.verification import verify
-from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
+from tests.storage.corpora import ANNDATA, UNSEEN, WORDS, random_counts, write_corpus
 
 HARD = ["", "\0", "end\0", "\n", "😀", "é", "x" * 100_000, "\ufffdmissing", " ", "<b>"]
 
@@ -216,10 +216,6 @@ def test_the_digest_is_that_of_the_content(tmp_path: Path, monkeypatch: pytest.M
     assert write_corpus(tmp_path / "b", seed=2).digest != first
     monkeypatch.setattr(corpus_writer, "CHUNK_ENTRIES", 16)
     assert write_corpus("memory://digest").digest == first
-
-
-# What anndata itself asks of a later pandas is not the store's.
-ANNDATA = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 
 
 @ANNDATA
