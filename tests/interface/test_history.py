@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from atd_dask.interface.report.history import make_view, render_history
-from tests.interface.test_report import HOSTILE
+from tests.interface.pages import HOSTILE
 
 
 def make_line(sweep: int, **facts: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from atd_dask.interface.report.history import render_history
+from tests.interface.pages import HOSTILE
 from tests.interface.test_history import make_hostile_lines, make_lines
-from tests.interface.test_report import HOSTILE
 from tests.interface.test_report_browser import (
     AWKWARD,
     Shown,

@@ -14,7 +14,7 @@ import pytest
 from atd_dask.interface.report import Sources, render
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
-from tests.interface.test_report import HOSTILE, make_cluster, make_hostile, make_sources
+from tests.interface.pages import HOSTILE, make_cluster, make_hostile, make_sources
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys

@@ -18,7 +18,7 @@ from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model
 from atd_dask.storage.texts import TextWriter
 from atd_dask.text.options import TextOptions
-from tests.interface.test_report import make_cluster, make_sources
+from tests.interface.pages import make_cluster, make_sources
 from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
 from tests.storage.test_models import make_model
 
