@@ -72,7 +72,8 @@ def recognise(
         fitter = rules.fitter(table)
         topic = fitter.train(block)
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
-        members[find_members(batch, topic, members < 0, rules.settling)] = place
+        asking = topic.smoothed(fitter.context)
+        members[find_members(batch, asking, members < 0, rules.settling)] = place
         table = add_topic(table, topic.specific, topic.probabilities)
     return Recognised(table, members)
 

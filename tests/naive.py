@@ -93,6 +93,14 @@ def word_probabilities(x, u, shared, least=1e-15):
     return beta
 
 
+def smoothed_topic(x, shared, smoothing):
+    """A topic that has each word x times, with some tokens of the shared model: for each of the
+    words that it has in effect, its perplexity, `smoothing` tokens."""
+    perplexity = math.prod(usual**-usual for usual in shared if usual > 0)
+    more = smoothing * perplexity
+    return [(n + more * usual) / (sum(x) + more) for n, usual in zip(x, shared, strict=True)]
+
+
 def expected_bic(x, u, shared, tokens):
     """The terms of the expected complete-data BIC that depend on the words of the topics."""
     n_topics, n_words = x.shape

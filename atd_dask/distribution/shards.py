@@ -51,19 +51,22 @@ class NewTopic(NamedTuple):
 
     words: Ints
     probabilities: Floats
+    rest: float  # what the other words have of their shared probabilities
 
     @classmethod
     def of(cls, topic: Alternative) -> NewTopic:
         words = np.flatnonzero(topic.specific)
-        return cls(words, topic.probabilities[words])
+        return cls(words, topic.probabilities[words], topic.rest)
 
     def complete(self, shared: Floats) -> Alternative:
-        probabilities = shared.copy()
+        probabilities = shared * self.rest
         probabilities[self.words] = self.probabilities
         specific = np.zeros(len(shared), dtype=np.bool_)
         specific[self.words] = True
         nothing = np.zeros(0)
-        return Alternative(probabilities, specific, nothing, nothing, nothing, np.nan)
+        return Alternative(
+            probabilities, specific, nothing, nothing, nothing, np.nan, nothing, self.rest
+        )
 
 
 class Question(NamedTuple):

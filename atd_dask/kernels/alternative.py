@@ -36,6 +36,9 @@ SWEEPS = 2  # over the switches of the words, in an iteration
 # What an absent word counts under the new topic. Between 1e-8 and 1e-3 it decides nothing.
 ABSENT = 1e-5
 
+# Tokens by which a topic is smoothed, for each of the words that the shared model has in effect.
+SMOOTHING = 1.0
+
 
 class NullContext(NamedTuple):
     """What stays the same while clusters are grown: the null model, and its words by frequency."""
@@ -44,11 +47,19 @@ class NullContext(NamedTuple):
     by_shared: Ints  # n
     rank: Ints  # n
     lda: bool  # in place of the parsimonious model: every word its own, topics free
+    smoothing: float  # tokens of the shared model that a topic has for documents it has not seen
 
     @classmethod
     def of(cls, table: WordTable, lda: bool = False) -> NullContext:
         shared = SharedModel.from_probabilities(table.shared)
-        return cls(table, shared.by_probability, shared.rank, lda)
+        smoothing = SMOOTHING * measure_perplexity(table.shared)
+        return cls(table, shared.by_probability, shared.rank, lda, smoothing)
+
+
+def measure_perplexity(probabilities: Floats) -> float:
+    """How many words of equal probability would be as hard to guess."""
+    some = probabilities[probabilities > 0.0]
+    return math.exp(-add_up(some * np.log(some)))
 
 
 @inner_kernel
@@ -113,7 +124,8 @@ def train_topic(context, indptr, terms, counts):
     """Learns the new topic on documents, afresh.
 
     Gives its word probabilities and switches, for each document the log-likelihood, the share of
-    the new topic and the proportions (documents × topics), and the BIC.
+    the new topic and the proportions (documents × topics), the BIC, and how often the topic is
+    expected to have given each word.
     """
     table = context.table
     n_docs = len(indptr) - 1
@@ -213,7 +225,7 @@ def train_topic(context, indptr, terms, counts):
     for d in range(n_docs):
         for a in range(n_active[d]):
             proportions[d, active[d, a]] = theta[d, a]
-    return extra, on, likelihoods, shares, proportions, bic
+    return extra, on, likelihoods, shares, proportions, bic, x
 
 
 @dataclass(frozen=True)
@@ -226,10 +238,22 @@ class Alternative:
     shares: Floats  # d: of the new topic, by hard assignment
     proportions: Floats  # d × j
     bic: float
+    expected: Floats  # n: how often the topic gave each word
+    rest: float = 1.0  # what other words than `specific` have of their shared probabilities
 
-    def meet_others(self, lengths: Ints) -> Alternative:
-        """The topic as documents are asked by that it was not learned on, where none of its words
-        counts less than half a token; `lengths` are those of its own documents."""
+    def smoothed(self, context: NullContext) -> Alternative:
+        """The topic for documents that it was not learned on: every word of its documents has a
+        probability of its own, by how often it was there and by the shared model."""
+        tokens = add_up(self.expected) + context.smoothing
+        rest = context.smoothing / tokens
+        occurring = self.expected > 0.0
+        probabilities = context.table.shared * rest
+        probabilities[occurring] += self.expected[occurring] / tokens
+        return replace(self, probabilities=probabilities, specific=occurring, rest=rest)
+
+    def with_half_tokens(self, lengths: Ints) -> Alternative:
+        """The topic where none of its words counts less than half a token; `lengths` are those of
+        its own documents."""
         tokens = add_up(self.proportions[:, -1] * lengths)
         own = self.probabilities[self.specific]
         raised = np.maximum(own, LEAST_MASS_OF_NEW / max(tokens, 1.0))

@@ -282,7 +282,7 @@ def train_topic(context, indptr, terms, counts):
     for d in range(n_docs):
         for a in range(n_active[d]):
             proportions[d, active[d, a]] = theta[d, a]
-    return extra, on, likelihoods, shares, proportions, objective
+    return extra, on, likelihoods, shares, proportions, objective, x
 
 
 @kernel

@@ -93,7 +93,7 @@ class SettleRule:
     part of the BIC, and before that by the share of the batch that the cluster has.
     """
 
-    level: float = 0.9
+    level: float = 0.99
 
     def least_gain(self, size: int, n_docs: int) -> float:
         """What a document must gain to belong to a cluster of `size` in a batch of `n_docs`."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.clusters import LEAST_SIZE, SettleRule, grow_few
 from atd_dask.kernels.excess import measure_excess
 from atd_dask.kernels.fitters import Fitter
@@ -136,6 +137,8 @@ class ProposalSearch:
         documents = np.sort(np.array(proposal.documents))
         gains = cross_fit_gains(self.fitter, self.batch.take(documents))
         sure = documents[gains > CAP]
+        if len(sure) < 2 * LEAST_SIZE:
+            return proposal
         core = self.batch.take(sure)
         best_gain = ABOUT_AS_GOOD
         for word in self._find_parting_words(core):
@@ -159,7 +162,7 @@ class ProposalSearch:
 
     def _ask_each(self, teaching: Ints, asked: Ints) -> Floats:
         """What documents gain by the topic of others."""
-        topic = self.batch.train(teaching).meet_others(self.batch.take(teaching).fit.lengths)
+        topic = self.batch.train(teaching).with_half_tokens(self.batch.take(teaching).fit.lengths)
         return self.fitter.gains(topic, self.batch.take(asked))
 
     def _are_silent(self, one: Ints, other: Ints) -> bool:
@@ -192,7 +195,7 @@ class ProposalSearch:
             gains = []
             for side in (mine, ~mine):
                 part = cluster.take(np.flatnonzero(side))
-                topic = self.fitter.train(part.block).meet_others(part.fit.lengths)
+                topic = self.fitter.train(part.block).with_half_tokens(part.fit.lengths)
                 gains.append(self.fitter.gains(topic, cluster))
             nearer = gains[0] >= gains[1]
             if np.array_equal(nearer, mine):
@@ -215,10 +218,12 @@ class ProposalSearch:
 
     def _ask(self, documents: Ints, asked: NDArray[np.bool_]) -> tuple[float, Floats]:
         """What a document must gain to belong to these, and what those that are asked gain."""
-        topic = self.batch.train(documents)
-        others = topic.meet_others(self.batch.take(documents).fit.lengths)
         least = self.rule.least_gain(len(documents), self._n_docs)
-        return least, self.batch.gains_above(others, asked, least)
+        return least, self.batch.gains_above(self._learn(documents), asked, least)
+
+    def _learn(self, documents: Ints) -> Alternative:
+        """The topic of documents, for others."""
+        return self.batch.train(documents).smoothed(self.fitter.context)
 
     def _choose(self, gains: Floats, least: float) -> Ints:
         """The documents that belong, ascending."""
@@ -230,7 +235,7 @@ class ProposalSearch:
         return self._judge(documents, cross_fit_gains(self.fitter, self.batch.take(documents)))
 
     def _judge(self, documents: Ints, gains: Floats) -> Proposal:
-        topic = self.batch.train(documents).meet_others(self.batch.take(documents).fit.lengths)
+        topic = self._learn(documents)
         least = self.rule.least_gain(len(documents), self._n_docs)
         support = measure_excess(
             count_bearing_out(gains),

@@ -75,7 +75,7 @@ def cross_fit_gains(fitter: Fitter, cluster: Sample) -> Floats:
     for fold in range(n_folds):
         teaching = cluster.take(np.flatnonzero(folds != fold))
         asked = np.flatnonzero(folds == fold)
-        topic = fitter.train(teaching.block).meet_others(teaching.fit.lengths)
+        topic = fitter.train(teaching.block).smoothed(fitter.context)
         gains[asked] = fitter.gains(topic, cluster.take(asked))
     return gains
 

@@ -27,6 +27,7 @@ def make_candidate(support, significant, documents=(0, 2), chance=CHANCE, **grow
         log_likelihoods=np.zeros(len(documents)),
         proportions=np.full((len(documents), 2), 0.5),
         bic=0.0,
+        expected=np.zeros(3),
     )
     grown = Growth(documents[0], ended=True, documents=documents, support=support, **growth)
     return FoundCluster(grown, topic, 3.0, np.zeros(4), 0.2, significant, 0, chance)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atd_dask.kernels.alternative import NullContext, train_alternative
+from atd_dask.kernels.alternative import SMOOTHING, NullContext, train_alternative
 from atd_dask.kernels.bootstrap import Pool
 from atd_dask.kernels.clusters import Grower, Growth, MembershipRule, choose_seeds
 from atd_dask.kernels.fitters import AuthorsFitter
@@ -56,6 +56,24 @@ def test_bic_and_likelihood_are_the_equation(case):
         )
     totals = [total + sum(values) for values in itertools.product(*possible)]
     assert min(abs(value - topic.bic) for value in totals) < 1e-6
+
+
+@given(cases())
+@settings(max_examples=25)
+def test_a_topic_is_smoothed_by_what_it_gave_and_by_the_shared_model(case):
+    counts, (table, _) = case
+    context = NullContext.of(table)
+    topic = train_alternative(context, make_block(counts))
+    beta = np.vstack((table.dense(), topic.probabilities))
+    given_by_topic = naive.expected_counts(counts, topic.proportions, beta)[-1]
+    np.testing.assert_allclose(topic.expected, given_by_topic, atol=1e-9)
+    smoothed = topic.smoothed(context)
+    expected = naive.smoothed_topic(given_by_topic, table.shared, SMOOTHING)
+    np.testing.assert_allclose(smoothed.probabilities, expected)
+    others = ~smoothed.specific
+    np.testing.assert_array_equal(
+        smoothed.probabilities[others], table.shared[others] * smoothed.rest
+    )
 
 
 @given(cases())

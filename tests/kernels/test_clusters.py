@@ -78,12 +78,12 @@ def test_the_odds_of_a_level():
 
 @given(cases())
 @settings(max_examples=20)
-def test_a_topic_meets_others_with_half_a_token_for_words_it_lacks(case):
+def test_no_word_of_a_topic_counts_less_than_half_a_token(case):
     counts, (table, _) = case
     batch = make_batch(counts, table)
     topic = batch.train(np.array([0, 1]))
     lengths = batch.fit.lengths[:2]
-    met = topic.meet_others(lengths)
+    met = topic.with_half_tokens(lengths)
     own = topic.specific
     np.testing.assert_array_equal(met.probabilities[~own], topic.probabilities[~own])
     assert met.probabilities[own].sum() == pytest.approx(topic.probabilities[own].sum())

@@ -41,7 +41,7 @@ def test_every_document_is_asked_by_a_topic_that_others_taught(case):
 
     def gain(teaching, asked):
         sample = batch.take(np.array(teaching))
-        topic = fitter.train(sample.block).meet_others(sample.fit.lengths)
+        topic = fitter.train(sample.block).smoothed(fitter.context)
         return fitter.gains(topic, batch.take(np.array([asked])))[0]
 
     expected = naive.cross_fitted(len(counts), FOLDS, gain)
