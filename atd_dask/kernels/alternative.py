@@ -40,6 +40,16 @@ ABSENT = 1e-5
 SMOOTHING = 1.0
 
 
+@kernel
+def measure_perplexity(probabilities):
+    """How many words of equal probability would be as hard to guess."""
+    entropy = 0.0
+    for probability in probabilities:
+        if probability > 0.0:
+            entropy -= probability * math.log(probability)
+    return math.exp(entropy)
+
+
 class NullContext(NamedTuple):
     """What stays the same while clusters are grown: the null model, and its words by frequency."""
 
@@ -54,12 +64,6 @@ class NullContext(NamedTuple):
         shared = SharedModel.from_probabilities(table.shared)
         smoothing = SMOOTHING * measure_perplexity(table.shared)
         return cls(table, shared.by_probability, shared.rank, lda, smoothing)
-
-
-def measure_perplexity(probabilities: Floats) -> float:
-    """How many words of equal probability would be as hard to guess."""
-    some = probabilities[probabilities > 0.0]
-    return math.exp(-add_up(some * np.log(some)))
 
 
 @inner_kernel
