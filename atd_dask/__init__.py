@@ -6,18 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atd_dask.detection import Detection, detect
+    from atd_dask.finding import find
+    from atd_dask.findings import Findings
     from atd_dask.storage.corpus import CorpusStore
     from atd_dask.topic_model import ParsimoniousTopicModel
 
 __version__ = "0.1.0"
 
-__all__ = ["CorpusStore", "Detection", "ParsimoniousTopicModel", "__version__", "detect"]
+__all__ = [
+    "CorpusStore",
+    "Detection",
+    "Findings",
+    "ParsimoniousTopicModel",
+    "__version__",
+    "detect",
+    "find",
+]
 
 _HOMES = {
     "CorpusStore": "atd_dask.storage.corpus",
     "Detection": "atd_dask.detection",
+    "Findings": "atd_dask.findings",
     "ParsimoniousTopicModel": "atd_dask.topic_model",
     "detect": "atd_dask.detection",
+    "find": "atd_dask.finding",
 }
 
 

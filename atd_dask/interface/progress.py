@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -173,6 +174,17 @@ class _Silence:
 
     def show_task(self, event: str, task: Task) -> None:
         """Says nothing."""
+
+
+class PythonWarnings(_Silence):
+    """Warnings as a library gives them, and nothing else."""
+
+    def __init__(self) -> None:
+        self.origin = Origin()
+
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+        if level != "info":
+            warnings.warn(clean(message), UserWarning, stacklevel=2)
 
 
 class _Pace:

@@ -1,0 +1,128 @@
+"""One call from documents to an answer: is there a group that does not belong?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.errors import InputError
+from atd_dask.findings import Findings
+from atd_dask.given import Columns, write_given
+from atd_dask.interface.config import load
+from atd_dask.interface.progress import Progress, PythonWarnings, make_progress
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def find(
+    normal: Any,
+    batch: Any,
+    *,
+    validation: Any = None,
+    text: str | None = None,
+    id: str | None = None,
+    labels: str | None = None,
+    vocabulary: Any = None,
+    random_state: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    client: Client | None = None,
+    progress: bool | None = None,
+    output: str | os.PathLike[str] | None = None,
+) -> Findings:
+    """Looks for groups of documents in `batch` that share a topic which `normal` documents lack.
+
+    Documents are a list of strings, a DataFrame or Series (pandas, polars and others), an Arrow
+    table, a `datasets.Dataset`, a Dask bag or DataFrame, a matrix of counts, a `CorpusStore`, or
+    the path of a file or folder. `text`, `id` and `labels` name the columns of a table.
+    `vocabulary` names the columns of a matrix: words in their order, or a fitted `CountVectorizer`.
+
+    `validation` has further normal documents; otherwise a tenth of `normal` is set aside.
+    `settings` are sections of a configuration: `{"corpus": {"text": {"min_letters": 2}}}`.
+    With `client` the work is done on its Dask cluster, whose workers must reach the folder
+    `output`; otherwise by threads of this process. Results are the same, byte for byte, and the
+    same as those of the command on the same documents.
+
+    Progress is shown on a terminal and in a notebook, unless `progress` says otherwise. Without an
+    `output` folder everything is in a temporary one, as long as the findings are in use.
+    """
+    scratch = TemporaryDirectory(prefix="atd-dask-") if output is None else None
+    folder = Path(scratch.name if scratch is not None else os.fspath(output))  # type: ignore[arg-type]
+    given_folder = folder / "documents"
+    given_folder.mkdir(parents=True, exist_ok=True)
+    columns = Columns(text, id, labels)
+    parts = {"train": normal, "validation": validation, "test": batch}
+    given = {
+        part: write_given(documents, NAMES[part], columns, vocabulary, given_folder)
+        for part, documents in parts.items()
+        if documents is not None
+    }
+    sources = {part: one.source for part, one in given.items()}
+    run = str(folder / "run")
+    tree = _merge({"name": "find", "seed": random_state, "output": run}, settings or {})
+    tree["corpus"] = _merge(sources, tree.get("corpus", {}))
+    conf = folder / "find.yaml"
+    try:
+        conf.write_text(json.dumps(tree, indent=1), encoding="ascii")  # JSON is YAML
+    except TypeError as error:
+        raise InputError(f"settings must be plain values: {error}") from None
+    told = make_progress() if _shows(progress) else Progress(PythonWarnings(), quiet=True)
+    with _hush(), _choose_client(client) as chosen:
+        import_module("atd_dask.pipelines.run").run(load(conf), chosen, told)
+    return Findings(run, backend=given["test"].backend, scratch=scratch)
+
+
+# What a part is called by the one who gives it.
+NAMES = {"train": "normal", "validation": "validation", "test": "batch"}
+
+
+def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; what the second one says goes before, section by section."""
+    merged = dict(first)
+    for key, value in second.items():
+        mine = merged.get(key)
+        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
+        merged[key] = _merge(mine, value) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def _shows(progress: bool | None) -> bool:
+    """On a terminal and in a notebook somebody is waiting."""
+    if progress is not None:
+        return progress
+    shell = sys.modules.get("IPython")
+    notebook = shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+    return notebook or sys.stderr.isatty()
+
+
+@contextmanager
+def _choose_client(client: Client | None) -> Iterator[Client]:
+    """The given client, or one of threads in this process: a script needs no guard, and kernels
+    run side by side."""
+    if client is not None:
+        yield client
+        return
+    distributed = import_module("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as mine,
+    ):
+        yield mine
+
+
+@contextmanager
+def _hush() -> Iterator[None]:
+    """Keeps Dask's advice on how it is used from those who do not use it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield

@@ -1,0 +1,279 @@
+"""What a search found, as a Python user looks at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from atd_dask.errors import InputError
+from atd_dask.evaluation.scores import DocumentScores, score_documents
+from atd_dask.interface.report.numbers import count, show_p_value
+from atd_dask.interface.report.passages import Piece, find_forms, mark_words
+from atd_dask.interface.report.sentences import say_verdict
+from atd_dask.kernels.alternative import NullContext
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join
+from atd_dask.storage.models import read_model
+from atd_dask.storage.runs import read_result
+
+SHOWN_WORDS = 8
+SHOWN_PASSAGES = 3
+FRAMES = ("pandas", "polars", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A document of a cluster."""
+
+    id: str
+    row: int  # in the batch
+    share: float  # of it that the new topic explains
+    labels: tuple[str, ...]
+    copies: tuple[str, ...]  # ids of its near-copies in the batch
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Documents that share an unusual topic, the surest first."""
+
+    number: int
+    significant: bool
+    p_value: float  # the one that decides
+    support: float | None
+    members: tuple[Member, ...]
+    words: tuple[str, ...]  # that the topic makes more likely, the most probable first
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The ids of its documents."""
+        return tuple(member.id for member in self.members)
+
+    def __repr__(self) -> str:
+        what = "cluster" if self.significant else "candidate that is not significant"
+        words = ", ".join(self.words[:SHOWN_WORDS])
+        return f"<{what}: {count(len(self), 'document')} about {words}; p = {self.p_value:.2g}>"
+
+
+class Findings:
+    """The result of a search, with the folder that has all of it.
+
+    Made by `atd_dask.find`, or by `Findings.load` from the folder of any run.
+    """
+
+    def __init__(self, folder: str, *, backend: Any = None, scratch: Any = None) -> None:
+        self.folder = folder
+        self._backend = backend
+        self._scratch = scratch  # is removed when nobody refers to it any more
+        result = read_result(folder)
+        if result is None:
+            raise InputError(f"findings must be the folder of a finished run, {folder!r} is none")
+        self.result: dict[str, Any] = result
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Findings:
+        """Findings that were saved, or the run in a folder."""
+        return cls(os.fspath(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Keeps everything in the new folder `path`: the command knows it as a run."""
+        if os.path.exists(path):
+            raise InputError(f"findings must be saved in a new folder, {os.fspath(path)!r} exists")
+        shutil.copytree(self.folder, path)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page for people to the file `path`."""
+        page = Path(self.folder, "report.html")
+        if not page.exists():
+            import_module("atd_dask.pipelines.report").write_report(self.folder)
+        shutil.copyfile(page, path)
+
+    @cached_property
+    def candidates(self) -> tuple[Cluster, ...]:
+        """The clusters, and after them the candidates that are not significant."""
+        return tuple(self._read_cluster(cluster) for cluster in self.result["clusters"])
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """The significant ones, in the order in which they were found."""
+        return tuple(cluster for cluster in self.candidates if cluster.significant)
+
+    @property
+    def copies(self) -> list[dict[str, Any]]:
+        """Groups of near-copies in the batch that no normal document is a near-copy of."""
+        return list(self.result.get("copies", ()))
+
+    def to_frame(self) -> Any:
+        """A row for each document of the batch that is in a cluster: cluster, share, odds. The
+        frame is of the kind that the documents came in."""
+        scores = self._scores
+        rows = [
+            (cluster.number, member.id, member.row, member.share, float(scores.odds[member.row]))
+            for cluster in self.clusters
+            for member in cluster.members
+        ]
+        names = ("cluster", "id", "row", "share", "odds")
+        return self._make_frame({name: [row[i] for row in rows] for i, name in enumerate(names)})
+
+    def scores(self) -> Any:
+        """A row for each document of the batch: how badly the null model explains it, and the odds
+        that it belongs to the nearest cluster.
+
+        `surprise` is in nats for each word; `novelty` is the share of normal documents that
+        surprise less. Both are missing for a document without a known word.
+        """
+        scores = self._scores
+        numbers = [cluster.number for cluster in self.clusters]
+        return self._make_frame(
+            {
+                "id": list(self._test.ids()),
+                "surprise": scores.surprise,
+                "novelty": scores.novelty,
+                "cluster": [numbers[n] if n >= 0 else None for n in scores.nearest.tolist()],
+                "odds": scores.odds,
+            }
+        )
+
+    @cached_property
+    def _test(self) -> CorpusStore:
+        return CorpusStore.open(join(self.folder, "corpus", "test.zarr"))
+
+    @cached_property
+    def _scores(self) -> DocumentScores:
+        model = read_model(join(self.folder, "null_model.zarr"))
+        normal = CorpusStore.open(join(self.folder, "corpus", "validation.zarr"))
+        rows = [[member.row for member in cluster.members] for cluster in self.clusters]
+        fitter = Fitter(NullContext.of(model.table))
+        return score_documents(fitter, self._test, normal, rows)
+
+    def _make_frame(self, columns: Mapping[str, Any]) -> Any:
+        import narwhals.stable.v1 as nw
+
+        backend = self._backend or _find_backend()
+        return nw.from_dict(dict(columns), backend=backend).to_native()
+
+    def _read_cluster(self, cluster: Mapping[str, Any]) -> Cluster:
+        decides = "p_value" if cluster["search_p_value"] is None else "search_p_value"
+        return Cluster(
+            cluster["index"],
+            cluster["significant"],
+            cluster[decides],
+            cluster["support"],
+            tuple(
+                Member(
+                    document["id"],
+                    document["row"],
+                    document["share"],
+                    tuple(document["labels"]),
+                    tuple(copy["id"] for copy in document.get("copies", ())),
+                )
+                for document in cluster["documents"]
+            ),
+            tuple(
+                self._forms.get(entry["word"], entry["word"])
+                for entry in cluster["salient_words"]
+                if entry["occurring"] and entry["probability"] > entry["shared_probability"]
+            ),
+        )
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """The texts of the first documents of each candidate, where they are kept."""
+        pages = import_module("atd_dask.pipelines.report")
+        first = [
+            document
+            for cluster in self.result["clusters"]
+            for document in cluster["documents"][: pages.MOST_TEXTS]
+        ]
+        texts: dict[int, str] = pages.read_texts(self.folder, first)
+        return texts
+
+    @cached_property
+    def _tokeniser(self) -> Any:
+        return import_module("atd_dask.pipelines.report").find_tokeniser(self._test)
+
+    @cached_property
+    def _forms(self) -> dict[str, str]:
+        """Words as people write them."""
+        if not self._texts or self._tokeniser is None:
+            return {}
+        return find_forms(self._texts.values(), self._tokeniser)
+
+    def _say(self) -> str:
+        clusters = self.clusters
+        failed = [len(cluster) for cluster in self.candidates if not cluster.significant]
+        searched = any(cluster["search_p_value"] is not None for cluster in self.result["clusters"])
+        phrases = say_verdict(
+            self.result["corpus"]["test"]["documents"],
+            [(len(cluster), cluster.words) for cluster in clusters],
+            failed[0] if failed else None,
+            searched,
+        )
+        return "".join(phrase.text for phrase in phrases)
+
+    def __repr__(self) -> str:
+        return self._say()
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p><strong>{escape(self._say())}</strong></p>"]
+        parts += [self._show_cluster(cluster) for cluster in self.clusters]
+        failed = [cluster for cluster in self.candidates if not cluster.significant]
+        if failed:
+            rows = "".join(f"<li>{escape(repr(cluster)[1:-1])}</li>" for cluster in failed)
+            parts.append(
+                f"<details><summary>{count(len(failed), 'candidate')} not significant</summary>"
+                f"<ul>{rows}</ul></details>"
+            )
+        if self.copies:
+            parts.append(f"<p>{count(len(self.copies), 'group')} of near-copies.</p>")
+        return f"<div>{''.join(parts)}</div>"
+
+    def _show_cluster(self, cluster: Cluster) -> str:
+        words = ", ".join(map(escape, cluster.words[:SHOWN_WORDS]))
+        passages = "".join(
+            f"<li><code>{escape(member.id)}</code> {self._show_passage(cluster, member)}</li>"
+            for member in cluster.members[:SHOWN_PASSAGES]
+        )
+        return (
+            f"<h4>{cluster.number}. {words}</h4>"
+            f"<p>{count(len(cluster), 'document')}, p = {show_p_value(cluster.p_value)}</p>"
+            f"<ul>{passages}</ul>"
+        )
+
+    def _show_passage(self, cluster: Cluster, member: Member) -> str:
+        text = self._texts.get(member.row)
+        if text is None or self._tokeniser is None:
+            return ""
+        salient = next(c for c in self.result["clusters"] if c["index"] == cluster.number)
+        kinds = {
+            entry["word"]: "more"
+            for entry in salient["salient_words"]
+            if entry["probability"] > entry["shared_probability"]
+        }
+        passage = mark_words(text, self._tokeniser.locate(text), kinds)
+        return "".join(map(_show_piece, passage.excerpt))
+
+
+def _show_piece(piece: Piece) -> str:
+    text = escape(piece.text)
+    return f"<mark>{text}</mark>" if piece.kind else text
+
+
+def _find_backend(names: Sequence[str] = FRAMES) -> str:
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError:
+            continue
+        return name
+    raise InputError(f"a frame needs one of {', '.join(names)}, but none is installed")

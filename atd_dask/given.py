@@ -1,0 +1,199 @@
+"""Documents as a Python user has them, written down as the sources of a run.
+
+A run reads files. What is in memory becomes one, so that a search from Python reads, counts and
+finds what the command would, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from atd_dask.errors import InputError
+from atd_dask.storage.corpus import CorpusStore
+
+ENDINGS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".zarr": "zarr",
+}
+KINDS = (
+    "a list of strings, a DataFrame or Series, an Arrow table, a Dataset, a Dask bag or DataFrame, a"
+    " matrix of counts with vocabulary=, a corpus store, or the path of a file or folder"
+)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table have what; text and id are found by their usual names."""
+
+    text: str | None = None
+    id: str | None = None
+    labels: str | None = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """Documents as a source of a configuration, and the kind of table they came in."""
+
+    source: dict[str, Any]
+    backend: Any = None  # as narwhals names it
+
+
+def write_given(
+    documents: Any, name: str, columns: Columns, vocabulary: Any, folder: Path
+) -> Given:
+    """Documents as a source; those in memory are written into `folder`."""
+    if isinstance(documents, CorpusStore):
+        return Given({"format": "zarr", "path": documents.url})
+    if isinstance(documents, str | os.PathLike):
+        return Given(_find_source(documents, name, columns))
+    if _is_matrix(documents):
+        return Given(_write_matrix(documents, name, vocabulary, folder))
+    if _is_lazy(documents):
+        documents = documents.compute()
+    frame = _read_frame(documents)
+    if frame is not None:
+        records = _read_columns(frame.columns, lambda column: frame[column], name, columns)
+        return Given(_write_records(records, name, folder), frame.implementation)
+    if isinstance(getattr(documents, "column_names", None), list):  # a Dataset
+        names = documents.column_names
+        records = _read_columns(names, lambda column: documents[column], name, columns)
+        return Given(_write_records(records, name, folder))
+    if not isinstance(documents, Iterable) or isinstance(documents, bytes | Mapping):
+        raise InputError(f"{name} must be {KINDS}, got {type(documents).__name__}")
+    return Given(_write_records(_read_texts(documents, name), name, folder))
+
+
+def _is_matrix(documents: Any) -> bool:
+    return hasattr(documents, "shape") and len(documents.shape) == 2 and _is_numeric(documents)
+
+
+def _is_numeric(documents: Any) -> bool:
+    return getattr(getattr(documents, "dtype", None), "kind", "") in tuple("biuf")
+
+
+def _is_lazy(documents: Any) -> bool:
+    from dask.base import is_dask_collection
+
+    return bool(is_dask_collection(documents))
+
+
+def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, Any]:
+    """A file by its ending, or a folder of text files."""
+    text = os.fspath(path)
+    if "\n" in text or not ("://" in text or os.path.exists(text)):
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise InputError(f"{name} must be {KINDS}, got a string that is no path: {shown!r}")
+    ending = "".join(Path(text.removesuffix(".gz").rstrip("/")).suffixes[-1:]).lower()
+    kind = ENDINGS.get(ending, "text" if os.path.isdir(text) else None)
+    if kind is None:
+        known = ", ".join(ENDINGS)
+        raise InputError(f"{name} must be a folder or a file that ends in {known}, got {text!r}")
+    source = {"format": kind, "path": os.path.abspath(text) if "://" not in text else text}
+    if kind not in ("text", "zarr"):
+        named = {"text_field": columns.text, "id_field": columns.id, "labels_field": columns.labels}
+        source |= {key: column for key, column in named.items() if column is not None}
+    return source
+
+
+def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict[str, Any]:
+    from scipy import sparse
+
+    source = {"format": "npz", "path": str(folder / f"{name}.npz")}
+    sparse.save_npz(source["path"], sparse.csr_array(matrix))
+    if vocabulary is None:
+        return source
+    words = list_words(vocabulary)
+    for word in words:
+        if not word or "\n" in word or "\r" in word:
+            raise InputError(f"a word of the vocabulary must be a line of text, got {word!r}")
+    path = folder / f"{name}-words.txt"
+    path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    return source | {"vocabulary": str(path)}
+
+
+def list_words(vocabulary: Any) -> list[str]:
+    """The words of a sequence, or of a fitted vectorizer, in the order of the columns."""
+    if hasattr(vocabulary, "get_feature_names_out"):
+        vocabulary = vocabulary.get_feature_names_out()
+    if isinstance(vocabulary, str | Mapping) or not isinstance(vocabulary, Iterable):
+        raise InputError(
+            "vocabulary must be a sequence of words in the order of the columns or a fitted"
+            f" CountVectorizer, got {type(vocabulary).__name__}"
+        )
+    return [str(word) for word in vocabulary]
+
+
+def _read_frame(documents: Any) -> Any:
+    """A table as narwhals has it; None where it is none. A column alone is one of texts."""
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(documents, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.Series):
+        frame = frame.alias("text").to_frame()
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+Record = dict[str, Any]
+
+
+def _read_columns(
+    names: Iterable[str], read: Any, part: str, columns: Columns
+) -> Iterator[Record]:
+    """The rows of a table, with a text each; without a column for ids they are numbered."""
+    known = [str(name) for name in names]
+    chosen = {"text": columns.text or "text", "id": columns.id, "labels": columns.labels}
+    if columns.text is None and len(known) == 1:
+        chosen["text"] = known[0]
+    if columns.id is None and "id" in known:
+        chosen["id"] = "id"
+    for argument, column in chosen.items():
+        if column is not None and column not in known:
+            raise InputError(
+                f"{argument}= must name a column of {part}, got {column!r}; there are"
+                f" {', '.join(map(repr, known)) or 'none'}"
+            )
+    read_columns = {key: read(column) for key, column in chosen.items() if column is not None}
+    for row, values in enumerate(zip(*read_columns.values(), strict=True)):
+        record: Record = {"id": str(row)} | dict(zip(read_columns, values, strict=True))
+        _check_text(record["text"], part, row)
+        yield record
+
+
+def _read_texts(documents: Iterable[Any], part: str) -> Iterator[Record]:
+    for row, text in enumerate(documents):
+        _check_text(text, part, row)
+        yield {"id": str(row), "text": text}
+
+
+def _check_text(text: Any, part: str, row: int) -> None:
+    """A missing text is an empty document, which a run skips and counts."""
+    if not isinstance(text, str) and not (text is None or text != text):
+        raise InputError(
+            f"the documents of {part} must be strings, got {type(text).__name__} in row {row}"
+        )
+
+
+def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[str, Any]:
+    path = folder / f"{name}.jsonl"
+    with path.open("w", encoding="ascii") as file:
+        for record in records:
+            if not isinstance(record["text"], str):
+                record["text"] = ""
+            record["id"] = str(record["id"])
+            labels = record.get("labels")
+            if labels is not None and not isinstance(labels, str):
+                listed = isinstance(labels, Iterable)
+                record["labels"] = list(map(str, labels)) if listed else str(labels)
+            file.write(json.dumps(record) + "\n")
+    return {"format": "jsonl", "path": str(path)}
