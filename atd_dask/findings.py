@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from atd_dask.distribution.newwords import admit_new_words
+from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
 from atd_dask.evaluation.scores import DocumentScores, score_documents
 from atd_dask.interface.report.numbers import count, show_p_value
@@ -22,6 +24,7 @@ from atd_dask.kernels.fitters import Fitter
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
 from atd_dask.storage.models import read_model
+from atd_dask.storage.representatives import with_all_words
 from atd_dask.storage.runs import read_result
 
 SHOWN_WORDS = 8
@@ -87,7 +90,7 @@ class Findings:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keeps everything in the new folder `path`: the command knows it as a run."""
-        if os.path.exists(path):
+        if Path(path).exists():
             raise InputError(f"findings must be saved in a new folder, {os.fspath(path)!r} exists")
         shutil.copytree(self.folder, path)
 
@@ -150,16 +153,20 @@ class Findings:
 
     @cached_property
     def _scores(self) -> DocumentScores:
-        model = read_model(join(self.folder, "null_model.zarr"))
-        normal = CorpusStore.open(join(self.folder, "corpus", "validation.zarr"))
+        train, normal = (
+            CorpusStore.open(join(self.folder, "corpus", f"{part}.zarr"))
+            for part in ("train", "validation")
+        )
+        batch = with_all_words(self._test, train.unseen_words)
+        table = read_model(join(self.folder, "null_model.zarr")).table
+        table = admit_new_words(Runner(), table, batch, train)
         rows = [[member.row for member in cluster.members] for cluster in self.clusters]
-        fitter = Fitter(NullContext.of(model.table))
-        return score_documents(fitter, self._test, normal, rows)
+        return score_documents(Fitter(NullContext.of(table)), batch, normal, rows)
 
     def _make_frame(self, columns: Mapping[str, Any]) -> Any:
         import narwhals.stable.v1 as nw
 
-        backend = self._backend or _find_backend()
+        backend: Any = self._backend or _find_backend()
         return nw.from_dict(dict(columns), backend=backend).to_native()
 
     def _read_cluster(self, cluster: Mapping[str, Any]) -> Cluster:

@@ -25,8 +25,8 @@ ENDINGS = {
     ".zarr": "zarr",
 }
 KINDS = (
-    "a list of strings, a DataFrame or Series, an Arrow table, a Dataset, a Dask bag or DataFrame, a"
-    " matrix of counts with vocabulary=, a corpus store, or the path of a file or folder"
+    "a list of strings, a DataFrame or Series, an Arrow table, a Dataset, a Dask bag or DataFrame,"
+    " a matrix of counts with vocabulary=, a corpus store, or the path of a file or folder"
 )
 
 
@@ -89,15 +89,15 @@ def _is_lazy(documents: Any) -> bool:
 def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, Any]:
     """A file by its ending, or a folder of text files."""
     text = os.fspath(path)
-    if "\n" in text or not ("://" in text or os.path.exists(text)):
+    if "\n" in text or not ("://" in text or Path(text).exists()):
         shown = text if len(text) <= 60 else text[:57] + "..."
         raise InputError(f"{name} must be {KINDS}, got a string that is no path: {shown!r}")
     ending = "".join(Path(text.removesuffix(".gz").rstrip("/")).suffixes[-1:]).lower()
-    kind = ENDINGS.get(ending, "text" if os.path.isdir(text) else None)
+    kind = ENDINGS.get(ending, "text" if Path(text).is_dir() else None)
     if kind is None:
         known = ", ".join(ENDINGS)
         raise InputError(f"{name} must be a folder or a file that ends in {known}, got {text!r}")
-    source = {"format": kind, "path": os.path.abspath(text) if "://" not in text else text}
+    source = {"format": kind, "path": text if "://" in text else str(Path(text).absolute())}
     if kind not in ("text", "zarr"):
         named = {"text_field": columns.text, "id_field": columns.id, "labels_field": columns.labels}
         source |= {key: column for key, column in named.items() if column is not None}
@@ -147,9 +147,7 @@ def _read_frame(documents: Any) -> Any:
 Record = dict[str, Any]
 
 
-def _read_columns(
-    names: Iterable[str], read: Any, part: str, columns: Columns
-) -> Iterator[Record]:
+def _read_columns(names: Iterable[str], read: Any, part: str, columns: Columns) -> Iterator[Record]:
     """The rows of a table, with a text each; without a column for ids they are numbered."""
     known = [str(name) for name in names]
     chosen = {"text": columns.text or "text", "id": columns.id, "labels": columns.labels}

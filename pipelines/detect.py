@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.report import count_words, describe_part
 from atd_dask.pipelines.train import model_path
 
+from atd_dask.distribution.chance import ChanceSearch
 from atd_dask.distribution.counters import count
 from atd_dask.distribution.detection import detect as detect_clusters
-from atd_dask.distribution.rules import FoundCluster
+from atd_dask.distribution.newwords import admit_new_words
+from atd_dask.distribution.rules import DetectionRules, FoundCluster
+from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
 from atd_dask.evaluation.copies import choose_groups, describe_copies, place_in_batch
 from atd_dask.evaluation.results import (
@@ -26,11 +30,14 @@ from atd_dask.evaluation.results import (
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.model import WordTable
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import DetectionKeeper
 from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
+from atd_dask.storage.representatives import with_all_words
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
@@ -72,19 +79,23 @@ def detect(
     if fresh:
         checkpoints.clear()
     rules = rules_of(config)
+    normal = {part: stores[part].without_copies() for part in ("train", "validation")}
+    batch = open_batch(Runner(client), stores, model, rules)
+    chance = ChanceSearch(model.table, normal, rules, batch.documents.n_docs, config.seed)
     with watch_detection(progress, rules.replicates, rules.searches) as tell:
         found = detect_clusters(
-            model.table,
-            stores["test"].without_copies(),
-            {part: store.without_copies() for part, store in stores.items()},
+            batch.table,
+            batch.documents,
+            normal,
             rules,
             config.seed,
             client,
             DetectionKeeper(checkpoints),
             tell,
+            chance,
         )
     found = order_candidates(found)
-    result = make_result(config, stores, model, found)
+    result = make_result(config, stores, model, batch, found)
     write_file(path, write_json(result))
     write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
     finish_stage(config.output, "detect", key, {"clusters": len(found)})
@@ -104,24 +115,49 @@ def warn_of_thin_pool(progress: Progress, index: int, cluster: FoundCluster) -> 
         )
 
 
+@dataclass(frozen=True)
+class SearchedBatch:
+    """A batch as it is searched: without copies, and with its new words where these are used."""
+
+    documents: Corpus
+    table: WordTable
+    vocabulary: tuple[str, ...]
+
+
+def open_batch(
+    runner: Runner, stores: Mapping[str, CorpusStore], model: NullModel, rules: DetectionRules
+) -> SearchedBatch:
+    """The test store, under a model that knows its words."""
+    test, train = stores["test"], stores["train"]
+    if not rules.unseen:
+        return SearchedBatch(test.without_copies(), model.table, model.vocabulary)
+    # A word of too few training documents for the vocabulary is not new either.
+    everything = with_all_words(test, train.unseen_words)
+    documents = everything.without_copies()
+    table = admit_new_words(runner, model.table, documents, train.without_copies())
+    return SearchedBatch(documents, table, everything.vocabulary)
+
+
 def make_result(
     config: RunConfig,
     stores: dict[str, CorpusStore],
     model: NullModel,
+    batch: SearchedBatch,
     found: list[FoundCluster],
 ) -> dict[str, Any]:
     """What result.json says; `found` has the candidates of a batch without its copies, in the order
     in which they are listed."""
     test = stores["test"]
-    shared, ids, labels = model.table.shared, test.ids(), test.labels()
+    shared, ids, labels = batch.table.shared, test.ids(), test.labels()
     rows = test.representatives()
     clusters = describe_clusters(
         found,
-        test.without_copies(),
+        batch.documents,
         shared,
-        model.vocabulary,
+        batch.vocabulary,
         [ids[row] for row in rows.tolist()],
         [labels[row] for row in rows.tolist()],
+        test.n_words,
     )
     copies = test.copies()
     if copies is not None:
@@ -144,7 +180,7 @@ def make_result(
     if copies is not None:
         groups = choose_groups(copies)
         words = count_words(test, [group[0] for group in groups], unseen=True)
-        usual = dict(zip(model.vocabulary, shared.tolist(), strict=True)) if groups else {}
+        usual = dict(zip(batch.vocabulary, shared.tolist(), strict=False)) if groups else {}
         result["copies"] = describe_copies(groups, words, usual, clusters, ids, labels)
     if config.evaluation.anomalous:
         result["evaluation"] = evaluate_clusters(clusters, labels, config.evaluation.anomalous)

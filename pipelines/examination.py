@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
-from atd_dask.pipelines.detect import make_result, warn_of_thin_pool
+from atd_dask.pipelines.detect import SearchedBatch, make_result, open_batch, warn_of_thin_pool
 from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
 from atd_dask.pipelines.known import find_same, known_path, list_words, recognise, store_known
 from atd_dask.pipelines.retrain import batch_store, model_config
@@ -174,7 +174,8 @@ class Examination:
 
     def _detect(self) -> list[FoundCluster]:
         rules, seed = self._rules, self._config.seed
-        test = self._open("test").without_copies()
+        batch = self._search_batch()
+        test = batch.documents
         normal = {part: self._open(part).without_copies() for part in ("train", "validation")}
         # Searches under the model as it was trained, in batches that are a little larger than this
         # one: so they serve for other batches too, and can only find more.
@@ -196,7 +197,7 @@ class Examination:
         try:
             with watch_detection(self._progress, rules.replicates, rules.searches) as tell:
                 found = detect_clusters(
-                    self._table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
+                    batch.table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
                 )
         except TooLittleTrainingError as error:
             # A sweep that fails is tried again and again; the next ones may have fewer documents,
@@ -208,16 +209,24 @@ class Examination:
             warn_of_thin_pool(self._progress, index, cluster)
         return found
 
+    def _search_batch(self) -> SearchedBatch:
+        """The documents that belong to no known cluster, under the model that knows these."""
+        stores = {part: self._open(part) for part in PARTS}
+        model = replace(self._base, table=self._table)
+        return open_batch(self._runner, stores, model, self._rules)
+
     def _conclude(self, found: list[FoundCluster]) -> Findings:
         stores = {part: self._open(part) for part in PARTS}
-        result = make_result(self._mine, stores, replace(self._base, table=self._table), found)
+        model = replace(self._base, table=self._table)
+        batch = self._search_batch()
+        result = make_result(self._mine, stores, model, batch, found)
         origins = self._sweeps[self._rest.owners].tolist()
         for cluster, described in zip(found, result["clusters"], strict=True):
             for document in described["documents"]:
                 for one in (document, *document.get("copies", ())):
                     one["sweep"] = origins[one["row"]]
             if cluster.significant:
-                described |= self._recognise_found(cluster, list_rows(described))
+                described |= self._recognise_found(cluster, list_rows(described), batch)
         for group in result.get("copies", ()):
             for document in group["documents"]:
                 document["sweep"] = origins[document["row"]]
@@ -235,10 +244,12 @@ class Examination:
         write_file(join(self._mine.output, "clusters.csv"), write_csv(result["clusters"]))
         return Findings(result, news, len(self._rest), drift, state)
 
-    def _recognise_found(self, cluster: FoundCluster, rows: list[int]) -> dict[str, Any]:
+    def _recognise_found(
+        self, cluster: FoundCluster, rows: list[int], batch: SearchedBatch
+    ) -> dict[str, Any]:
         """Takes a cluster that was found for one of before if it is about the same words, else for
         a new one; `rows` has its documents and their copies."""
-        words = list_words(cluster.topic, self._table.shared, self._base.vocabulary)
+        words = list_words(cluster.topic, batch.table.shared, batch.vocabulary)
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)

@@ -55,7 +55,7 @@ def write_report(output: str) -> str:
     sources = Sources(
         result=result,
         run=run,
-        counts=count_words(test, (d["row"] for d in documents)),
+        counts=count_words(test, [d["row"] for d in documents], unseen=True),
         topics=[model.top_words(topic, TOPIC_WORDS) for topic in range(model.table.n_topics)],
         settings=model.settings,
         digests={

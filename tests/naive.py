@@ -101,6 +101,15 @@ def smoothed_topic(x, shared, smoothing):
     return [(n + more * usual) / (sum(x) + more) for n, usual in zip(x, shared, strict=True)]
 
 
+def new_mass(counts):
+    """The share of tokens whose word no other document has; of one token, if there are none."""
+    alone = 0
+    for d, document in enumerate(counts):
+        others = [other for e, other in enumerate(counts) if e != d]
+        alone += sum(n for word, n in enumerate(document) if not any(o[word] for o in others))
+    return max(alone, 1) / max(counts.sum(), 1)
+
+
 def expected_bic(x, u, shared, tokens):
     """The terms of the expected complete-data BIC that depend on the words of the topics."""
     n_topics, n_words = x.shape

@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from atd_dask.distribution.fields import is_small, open_field
+from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, KeepNothing, Tell
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.training import ClusterPasses
@@ -81,7 +82,10 @@ def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = No
         passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)
         if runner.client is not None:
             passes = opened.enter_context(ClusterPasses(runner.client, rest))
-        fitter = rules.fitter(refit(chance.table, passes, Convergence(again=False), terms))
+        table = refit(chance.table, passes, Convergence(again=False), terms)
+    if rules.unseen:
+        table = admit_new_words(runner, table, held, rest)
+    fitter = rules.fitter(table)
     home = rest if rules.home == "train" else chance.corpora["validation"]
     everyone = np.ones(held.n_docs, dtype=np.bool_)
     with open_field(runner, held, home, rest, rules, fitter) as field:

@@ -20,6 +20,7 @@ from atd_dask.distribution.chance import (
     search_by_chance,
 )
 from atd_dask.distribution.fields import open_field
+from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.replicates import judge
 from atd_dask.distribution.rules import (
     DetectionRules,
@@ -62,6 +63,8 @@ def detect(
     chance = chance or ChanceSearch(table, corpora, rules, test.n_docs, seed)
     if rules.searches > 0:
         check_size(chance, test.n_docs)
+    if rules.unseen and "train" in corpora:
+        table = admit_new_words(runner, table, test, corpora["train"])
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
     support: Floats | None = None

@@ -40,6 +40,7 @@ class DetectionRules:
     searches: int  # in held-out documents, whose support a cluster must surpass
     failures: int  # so many candidates in a row that are not significant end the search
     remember: bool  # the topics of clusters that were found count as known from then on
+    unseen: bool  # words that training lacks get a probability
     max_clusters: int | None = None
     max_size: int | None = None
     lda: bool = False  # LDA in place of the parsimonious model

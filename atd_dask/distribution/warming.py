@@ -57,6 +57,7 @@ def compile_detection() -> int:
         searches=0,
         failures=1,
         remember=True,
+        unseen=True,
         max_clusters=1,
     )
     corpora = {"train": corpus, "validation": corpus}

@@ -40,15 +40,17 @@ def describe_clusters(
     vocabulary: Sequence[str],
     ids: Sequence[str],
     labels: Labels,
+    n_known: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The entries of `clusters` in result.json."""
+    """The entries of `clusters` in result.json. Words from `n_known` on are new: training lacks
+    them."""
     described = []
     for index, cluster in enumerate(clusters, 1):
         occurring = np.zeros(len(shared), dtype=np.bool_)
         for row in cluster.documents:
             occurring[test.rows(row, row + 1).terms] = True
         described.append(
-            _describe_cluster(cluster, index, occurring, shared, vocabulary, ids, labels)
+            _describe_cluster(cluster, index, occurring, shared, vocabulary, ids, labels, n_known)
         )
     return described
 
@@ -61,6 +63,7 @@ def _describe_cluster(
     vocabulary: Sequence[str],
     ids: Sequence[str],
     labels: Labels,
+    n_known: int | None,
 ) -> dict[str, Any]:
     """`occurring` says which words the documents have."""
     topic = cluster.topic
@@ -93,6 +96,7 @@ def _describe_cluster(
                 "probability": float(topic.probabilities[word]),
                 "shared_probability": float(shared[word]),
                 "occurring": bool(occurring[word]),
+                "new": n_known is not None and word >= n_known,
             }
             for word in order.tolist()
         ],

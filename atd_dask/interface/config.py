@@ -240,6 +240,15 @@ class DetectionConfig:
     significance: Annotated[SignificanceConfig, Rule("the test of a grown cluster (B2)")] = (
         SignificanceConfig()
     )
+    unseen: Annotated[
+        str,
+        Rule(
+            "`use` gives words that training lacks the probability that such words have in normal"
+            " documents, so that a topic can be about them; `ignore` passes them over, as in the"
+            " paper",
+            choices=("use", "ignore"),
+        ),
+    ] = "use"
     failures: Annotated[
         int,
         Rule("so many candidates in a row that are not significant end the search", at_least=1),
@@ -375,6 +384,7 @@ PAPER = {
     "failures": "1",
     "settle": "false",
     "remember": "false",
+    "unseen": "ignore",
 }
 
 

@@ -34,6 +34,7 @@ def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
         searches=config.significance.searches,
         failures=config.failures,
         remember=config.remember,
+        unseen=config.unseen == "use",
         max_clusters=config.max_clusters,
         max_size=config.max_size,
         **others,

@@ -148,6 +148,14 @@ class CorpusStore:
         """Documents × unseen words: how often each word that the vocabulary lacks occurs."""
         return self._matrix("obsm/unseen", len(self.unseen_words))
 
+    def unseen_rows(self, start: int, stop: int) -> Block:
+        """The words that the vocabulary lacks, of the documents from `start` to before `stop`."""
+        return Block(*self._read_csr("obsm/unseen", start, stop), start)
+
+    @cached_property
+    def n_unseen_entries(self) -> int:
+        return int(self._group.read("obsm/unseen/indptr", self.n_docs, self.n_docs + 1)[0])
+
     def matrix(self) -> csr_matrix:
         """Documents × words, all of it in memory."""
         return self._matrix("X", self.n_words)

@@ -72,6 +72,7 @@ def rules(**changes):
         "searches": 3,
         "failures": 2,
         "remember": True,
+        "unseen": True,
     }
     return DetectionRules(**(given | changes))
 

@@ -49,6 +49,7 @@ detection:
   seeds: 18
   settle: true
   remember: true
+  unseen: use
   stop: membership
   pool: validation+batch
   mothers: 10

@@ -56,6 +56,7 @@ class Word:
     ratio: str
     order: tuple[float, float, float]  # what the three columns are sorted by
     bar: Markup
+    new: bool  # training lacks it
 
 
 @dataclass(frozen=True)
@@ -324,6 +325,7 @@ def _view_word(word: Mapping[str, Any], decades: charts.Decades, forms: Mapping[
         show_ratio(own, shared),
         (own, shared, round(ratio, 4)),
         decades.draw_bar(own, shared),
+        bool(word.get("new")),
     )
 
 
