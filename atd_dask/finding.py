@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.errors import InputError
 from atd_dask.findings import Findings
-from atd_dask.given import Columns, write_given
+from atd_dask.given import Columns, Given, write_given
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import Progress, PythonWarnings, make_progress
 
@@ -54,34 +55,53 @@ def find(
     Progress is shown on a terminal and in a notebook, unless `progress` says otherwise. Without an
     `output` folder everything is in a temporary one, as long as the findings are in use.
     """
-    scratch = TemporaryDirectory(prefix="atd-dask-") if output is None else None
-    folder = Path(scratch.name if scratch is not None else os.fspath(output))  # type: ignore[arg-type]
-    given_folder = folder / "documents"
-    given_folder.mkdir(parents=True, exist_ok=True)
     columns = Columns(text, id, labels)
     parts = {"train": normal, "validation": validation, "test": batch}
-    given = {
-        part: write_given(documents, NAMES[part], columns, vocabulary, given_folder)
-        for part, documents in parts.items()
-        if documents is not None
-    }
-    sources = {part: one.source for part, one in given.items()}
-    run = str(folder / "run")
-    tree = _merge({"name": "find", "seed": random_state, "output": run}, settings or {})
-    tree["corpus"] = _merge(sources, tree.get("corpus", {}))
-    conf = folder / "find.yaml"
+    folder = Path(mkdtemp(prefix="atd-dask-") if output is None else output)
+    scratch = folder if output is None else None
     try:
-        conf.write_text(json.dumps(tree, indent=1), encoding="ascii")  # JSON is YAML
-    except TypeError as error:
-        raise InputError(f"settings must be plain values: {error}") from None
-    told = make_progress() if _shows(progress) else Progress(PythonWarnings(), quiet=True)
-    with _hush(), _choose_client(client) as chosen:
-        import_module("atd_dask.pipelines.run").run(load(conf), chosen, told)
-    return Findings(run, backend=given["test"].backend, scratch=scratch)
+        given = _write_parts(parts, columns, vocabulary, folder / "documents")
+        sources = {part: one.source for part, one in given.items()}
+        conf = _write_configuration(folder, random_state, sources, settings or {})
+        told = make_progress() if _shows(progress) else Progress(PythonWarnings(), quiet=True)
+        with _hush(), _choose_client(client) as chosen:
+            import_module("atd_dask.pipelines.run").run(load(conf), chosen, told)
+        return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
+    except BaseException:
+        if scratch is not None:
+            rmtree(scratch, ignore_errors=True)
+        raise
 
+
+RUN = "run"  # the folder of the run
 
 # What a part is called by the one who gives it.
 NAMES = {"train": "normal", "validation": "validation", "test": "batch"}
+
+
+def _write_parts(
+    parts: Mapping[str, Any], columns: Columns, vocabulary: Any, folder: Path
+) -> dict[str, Given]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        part: write_given(documents, NAMES[part], columns, vocabulary, folder)
+        for part, documents in parts.items()
+        if documents is not None
+    }
+
+
+def _write_configuration(
+    folder: Path, seed: int, sources: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Path:
+    """The configuration with which the command would do the same; JSON is YAML."""
+    tree = _merge({"name": "find", "seed": seed, "output": str(folder / RUN)}, settings)
+    tree["corpus"] = _merge(sources, tree.get("corpus", {}))
+    conf = folder / "find.yaml"
+    try:
+        conf.write_text(json.dumps(tree, indent=1), encoding="ascii")
+    except TypeError as error:
+        raise InputError(f"settings must be plain values: {error}") from None
+    return conf
 
 
 def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +133,7 @@ def _choose_client(client: Client | None) -> Iterator[Client]:
     distributed = import_module("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=1, processes=False, dashboard_address=None, memory_limit=0
+            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as mine,
     ):

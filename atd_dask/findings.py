@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,10 +75,12 @@ class Findings:
     Made by `atd_dask.find`, or by `Findings.load` from the folder of any run.
     """
 
-    def __init__(self, folder: str, *, backend: Any = None, scratch: Any = None) -> None:
+    def __init__(self, folder: str, *, backend: Any = None, scratch: Path | None = None) -> None:
+        """`scratch` is removed when nobody refers to the findings any more."""
         self.folder = folder
         self._backend = backend
-        self._scratch = scratch  # is removed when nobody refers to it any more
+        if scratch is not None:
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         result = read_result(folder)
         if result is None:
             raise InputError(f"findings must be the folder of a finished run, {folder!r} is none")
@@ -229,7 +232,7 @@ class Findings:
         return "".join(phrase.text for phrase in phrases)
 
     def __repr__(self) -> str:
-        return self._say()
+        return self._say().replace("\xa0", " ")
 
     def _repr_html_(self) -> str:
         parts = [f"<p><strong>{escape(self._say())}</strong></p>"]

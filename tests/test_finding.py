@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from atd_dask import Findings, find
+from atd_dask.errors import InputError
+from atd_dask.given import Columns, write_given
+from atd_dask.interface.command import atd
+
+TOPICS = [
+    "engine wheel brake tyre gear road driver clutch petrol motor",
+    "flour butter sugar oven bake cake dough egg cream vanilla",
+    "match goal league striker keeper penalty coach stadium referee pitch",
+    "stock market shares profit bond dividend investor bank fund yield",
+]
+NEW = "volcano lava eruption ash crater magma plume seismic evacuate summit"
+USUAL = "today people thing great small large place time week report many first last"
+SETTINGS = {
+    "null_model": {"topics": {"max": 6, "min": 2, "widen": False}},
+    "detection": {"significance": {"replicates": 199, "searches": 9}},
+}
+
+
+def write_text(rng, topic):
+    words = [*rng.choice(topic.split(), 15), *rng.choice(USUAL.split(), 15)]
+    return " ".join(rng.permutation(words))
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(1)
+    normal = [write_text(rng, TOPICS[d % 4]) for d in range(300)]
+    batch = [write_text(rng, TOPICS[d % 4]) for d in range(80)]
+    return normal, batch + [write_text(rng, NEW) for _ in range(12)]
+
+
+@pytest.fixture(scope="module")
+def found(texts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return find(*texts, settings=SETTINGS, progress=False)
+
+
+def test_a_group_with_words_of_its_own_is_found(found):
+    (cluster,) = found.clusters
+    assert {int(id) for id in cluster.documents} == set(range(80, 92))
+    assert set(cluster.words) <= {*NEW.split(), *USUAL.split()}
+    assert cluster.p_value <= 0.01
+    assert repr(found).startswith("One significant cluster was found in 92 documents: 12 documents")
+    new = {word["word"] for word in found.result["clusters"][0]["salient_words"] if word["new"]}
+    assert new
+
+
+def test_a_notebook_shows_the_verdict_and_passages(found):
+    page = found._repr_html_()
+    assert "12\xa0documents" in page
+    assert "<mark>" in page
+    assert "<script" not in page
+
+
+def test_every_document_has_scores(found):
+    scores = found.scores()
+    assert scores["id"].tolist() == [str(row) for row in range(92)]
+    assert (scores["odds"][80:] > 1).all()
+    assert (scores["odds"][:80] < 1).all()
+    assert scores["novelty"].between(0, 1).all()
+    assert scores["surprise"][80:].mean() > scores["surprise"][:80].mean()
+    frame = found.to_frame()
+    assert sorted(frame["id"].astype(int)) == list(range(80, 92))
+    assert (frame["share"] > 0).all()
+
+
+def test_findings_are_saved_and_loaded(found, tmp_path):
+    found.save(tmp_path / "kept")
+    again = Findings.load(tmp_path / "kept")
+    assert again.clusters == found.clusters
+    again.report(tmp_path / "page.html")
+    assert "<html" in (tmp_path / "page.html").read_text()
+    with pytest.raises(InputError, match="must be saved in a new folder"):
+        found.save(tmp_path / "kept")
+    with pytest.raises(InputError, match="must be the folder of a finished run"):
+        Findings.load(tmp_path)
+
+
+def test_the_command_finds_the_same(texts, found, tmp_path):
+    for name, documents in zip(("train", "test"), texts, strict=True):
+        lines = [json.dumps({"id": str(n), "text": text}) for n, text in enumerate(documents)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    sources = {p: {"format": "jsonl", "path": f"{p}.jsonl"} for p in ("train", "test")}
+    conf = tmp_path / "find.yaml"
+    conf.write_text(json.dumps({"corpus": sources, "seed": 1, **SETTINGS}))
+    command = ["run", str(conf), "--output", str(tmp_path / "run"), "--quiet"]
+    assert CliRunner().invoke(atd, command).exit_code == 0
+    mine = (tmp_path / "run" / "result.json").read_bytes()
+    assert mine == Path(found.folder, "result.json").read_bytes()
+
+
+def test_a_frame_gives_a_frame(texts):
+    pandas = pytest.importorskip("pandas")
+    normal, batch = texts
+    ids = [f"doc-{n}" for n in range(len(batch))]
+    frame = pandas.DataFrame({"body": batch, "name": ids})
+    given = pandas.Series(normal)
+    found = find(
+        given.rename("body").to_frame().assign(name=[str(n) for n in range(len(normal))]),
+        frame,
+        text="body",
+        id="name",
+        settings=SETTINGS,
+        progress=False,
+    )
+    assert isinstance(found.to_frame(), pandas.DataFrame)
+    assert set(found.clusters[0].documents) == set(ids[80:])
+
+
+def read_lines(given):
+    return [json.loads(line) for line in Path(given.source["path"]).read_text().splitlines()]
+
+
+def test_what_documents_can_be(tmp_path):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    from dask import bag
+
+    table = {"text": ["one", None], "id": [7, 8], "kind": [["a", "b"], None]}
+    expected = [
+        {"id": "7", "text": "one", "labels": ["a", "b"]},
+        {"id": "8", "text": "", "labels": None},
+    ]
+    for frame in (pandas.DataFrame(table), pyarrow.table(table)):
+        given = write_given(frame, "batch", Columns(labels="kind"), None, tmp_path)
+        assert read_lines(given) == expected
+    simple = [{"id": "0", "text": "one"}, {"id": "1", "text": "two"}]
+    for texts in (
+        ["one", "two"],
+        (text for text in ("one", "two")),
+        pandas.Series(["one", "two"]),
+        np.array(["one", "two"]),
+        bag.from_sequence(["one", "two"]),
+    ):
+        assert read_lines(write_given(texts, "batch", Columns(), None, tmp_path)) == simple
+
+
+def test_a_matrix_with_its_vectorizer(tmp_path):
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    vectorizer = text.CountVectorizer()
+    matrix = vectorizer.fit_transform(["one two", "two two"])
+    given = write_given(matrix, "batch", Columns(), vectorizer, tmp_path)
+    assert given.source["format"] == "npz"
+    assert Path(given.source["vocabulary"]).read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (3, "batch must be a list of strings.*got int"),
+        ({"a": 1}, "batch must be a list of strings.*got dict"),
+        ("some text", "got a string that is no path: 'some text'"),
+        (["one", 2], "the documents of batch must be strings, got int in row 1"),
+        (__file__, "batch must be a folder or a file that ends in"),
+    ],
+)
+def test_what_documents_cannot_be(documents, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        write_given(documents, "batch", Columns(), None, tmp_path)
+
+
+def test_a_column_that_is_not_there(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"title": ["x"], "body": ["y"]})
+    with pytest.raises(InputError, match=r"text= must name a column of batch, got 'text'.*'title'"):
+        write_given(frame, "batch", Columns(), None, tmp_path)
