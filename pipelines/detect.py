@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.pipelines.ingest import PARTS, corpus_path
+from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
 from atd_dask.pipelines.report import count_words, describe_part
 from atd_dask.pipelines.train import model_path
 
@@ -48,6 +48,7 @@ def detect(
     detection that was cut off goes on.
     """
     stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    check_batch_labels(config)
     settings = {
         "detection": as_dict(config.detection),
         "topic_model": config.null_model.topic_model,

@@ -21,7 +21,7 @@ from atd_dask.interface.report.sources import (
     MOST_TEXTS,
 )
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, write_file
+from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.places import Place
 from atd_dask.storage.runs import RESULT, read_result, read_run
@@ -75,6 +75,11 @@ def write_report(output: str) -> str:
 def _read_result(output: str) -> dict[str, Any]:
     result = read_result(output)
     path = join(output, RESULT)
+    if result is None and read_file(path) is None:
+        raise InputError(
+            f"a report is made from the output folder of a run, but {output} has no {RESULT}: name"
+            " the folder that the run wrote to"
+        )
     if result is None or result["format"] != FORMAT:
         raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
     if any("support" not in cluster for cluster in result["clusters"]):

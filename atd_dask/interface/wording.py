@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 # Bidirectional controls can make a line read as something other than what it holds.
 _BIDIRECTIONAL = frozenset(
@@ -44,6 +45,12 @@ def alternatives(words: Iterable[str]) -> str:
     """`a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def list_some(words: Iterable[str], most: int = 10) -> str:
+    """The first of some words, each cut, and whether there are more."""
+    some = list(islice(words, most + 1))
+    return ", ".join(map(shorten, some[:most])) + (" …" if len(some) > most else "")
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

@@ -32,7 +32,7 @@ LDAC = """
 corpus:
   train: {format: ldac, path: train.ldac, vocabulary: words.txt}
   validation: {format: ldac, path: train.ldac}
-  test: {format: ldac, path: train.ldac}
+  test: {format: ldac, path: test.ldac}
 null_model: {topics: {max: 4, min: 2}, restarts: 2}
 """
 SYNTHETIC = """
