@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
-from atd_dask.pipelines.report import count_words, describe_part
+from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
 from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.counters import count
@@ -17,6 +17,7 @@ from atd_dask.errors import InputError
 from atd_dask.evaluation.copies import choose_groups, describe_copies, place_in_batch
 from atd_dask.evaluation.results import (
     FORMAT,
+    add_written,
     describe_clusters,
     evaluate_clusters,
     order_candidates,
@@ -58,7 +59,9 @@ def detect(
         "name": config.name,
     }
     digests = {part: store.digest for part, store in stores.items()}
-    key = stage_key(FORMAT, digests, read_digest(model_path(config)), settings)
+    texts = open_texts(config.output, "test")  # from which words get the form that people write
+    told = None if texts is None else texts.digest
+    key = stage_key(FORMAT, digests, told, read_digest(model_path(config)), settings)
     path = join(config.output, "result.json")
     done = None if fresh else finished_stage(config.output, "detect", key)
     content = read_file(path) if done is not None else None
@@ -86,8 +89,10 @@ def detect(
         )
     found = order_candidates(found)
     result = make_result(config, stores, model, found)
+    wording = read_wording(config.output, result, stores["test"])
+    add_written(result, wording.forms)
     write_file(path, write_json(result))
-    write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
+    write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"], wording.passages))
     finish_stage(config.output, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))

@@ -71,14 +71,14 @@ def train(
     if fresh:
         checkpoints.clear()
     n_orders = len(range(topics.max, topics.min - 1, -topics.step))
-    with progress.task("train", config.null_model.restarts * n_orders, "orders") as task:
+    with progress.task("train", config.null_model.restarts * n_orders, "numbers of topics") as task:
 
         def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
             if isinstance(done, Widening):
                 task.total = (task.total or 0) + len(range(done.most, done.tried, -topics.step))
                 progress.say(
-                    f"the best order, {done.best}, is at the end of those up to {done.tried}:"
-                    f" trying up to {done.most}",
+                    f"the best number of topics, {done.best}, is at the end of those up to"
+                    f" {done.tried}: trying up to {done.most}",
                     restart=restart + 1,
                 )
                 return

@@ -41,6 +41,36 @@ def shorten(text: str, length: int = 60) -> str:
     return line if len(text) <= length else f"{line[: length - 1]}…"
 
 
+def measure(text: str) -> int:
+    """How many columns of a terminal `text` takes: two for a wide character, none for a mark that
+    stands on another."""
+    if text.isascii():
+        return len(text)
+    return sum(_measure_character(character) for character in text)
+
+
+def _measure_character(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def fold(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` columns, which must be two or more; broken at blanks where
+    it can be."""
+    lines = []
+    while measure(text) > width:
+        end, taken = 0, 0
+        while taken + _measure_character(text[end]) <= width:
+            taken += _measure_character(text[end])
+            end += 1
+        blank = text.rfind(" ", 1, end + 1)
+        end = blank if blank > 0 else end
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
+
+
 def alternatives(words: Iterable[str]) -> str:
     """`a, b or c`."""
     *first, last = words
