@@ -27,6 +27,7 @@ from atd_dask.evaluation.results import (
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
+from atd_dask.kernels.jit import STORE
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import DetectionKeeper
@@ -76,7 +77,7 @@ def detect(
     if fresh:
         checkpoints.clear()
     rules = rules_of(config)
-    with watch_detection(progress, rules.replicates, rules.searches) as tell:
+    with watch_detection(progress, rules.replicates, rules.searches, STORE.is_compiling) as tell:
         found = detect_clusters(
             model.table,
             stores["test"].without_copies(),

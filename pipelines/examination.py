@@ -30,6 +30,7 @@ from atd_dask.evaluation.results import add_written, order_candidates, write_csv
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
+from atd_dask.kernels.jit import STORE
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import SweepKeeper
@@ -197,7 +198,9 @@ class Examination:
             ),
         )
         try:
-            with watch_detection(self._progress, rules.replicates, rules.searches) as tell:
+            with watch_detection(
+                self._progress, rules.replicates, rules.searches, STORE.is_compiling
+            ) as tell:
                 found = detect_clusters(
                     self._table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
                 )

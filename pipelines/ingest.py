@@ -23,6 +23,7 @@ from atd_dask.distribution.running import Runner
 from atd_dask.documents import Copies
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
@@ -133,7 +134,7 @@ def _ingest(
             gathering = scratch.enter_context(closing(Gathering(lexicon)))
             source = getattr(config.corpus, name, None)
             total = _expect_documents(source, inputs.get((name, "path")))
-            with progress.task(f"read {name}", total, "documents") as task:
+            with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
                 for piece in pieces:
                     gathering.add(piece)
                     task.advance(len(piece.batch) + len(piece.skipped))
@@ -265,7 +266,7 @@ def look_for_copies(
     if config.corpus.copies == "keep":
         return {}
     n_docs = sum(part.n_docs for part in parts.values())
-    with progress.task("look for copies", n_docs, "documents") as task:
+    with progress.task("look for copies", n_docs, "documents", STORE.is_compiling) as task:
         return find_copies(Runner(client), parts, task.advance)
 
 
