@@ -165,6 +165,16 @@ class Store:
             fcntl.flock(handle, fcntl.LOCK_UN)  # also for processes that were forked meanwhile
         os.close(handle)
 
+    def is_compiling(self) -> bool:
+        """Whether a process of this machine compiles a kernel now, as far as locks tell."""
+        if fcntl is None or self.folder is None:
+            return False
+        with contextlib.suppress(OSError):
+            for lock in self.folder.glob("*.lock"):
+                if not lock.with_suffix("").exists() and _is_held(lock):
+                    return True
+        return False
+
     def excuse(self, reason: object) -> None:
         """Says once why compiled code is not kept."""
         if not self._silent:
@@ -179,6 +189,17 @@ class Store:
                     old = folder.lstat().st_mtime < time.time() - UNUSED
                     if old and re.fullmatch("[0-9a-f]{32}", folder.name):
                         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_held(lock: Path) -> bool:
+    handle = os.open(lock, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _is_private(folder: Path) -> bool:

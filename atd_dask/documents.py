@@ -92,6 +92,8 @@ class Copies:
 
     copy_of: NDArray[np.int64]  # documents: the row of that document, -1 where there is none
     in_training: NDArray[np.bool_]  # documents: those of a group with a counterpart in training
+    # documents: those like one of training; known where they are looked for, not kept
+    counterparts: NDArray[np.bool_] | None = None
 
 
 def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:

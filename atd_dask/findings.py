@@ -18,7 +18,7 @@ from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
 from atd_dask.evaluation.scores import DocumentScores, score_documents
 from atd_dask.interface.report.numbers import count, show_p_value
-from atd_dask.interface.report.passages import Piece, find_forms, mark_words
+from atd_dask.interface.report.passages import Piece, mark_words
 from atd_dask.interface.report.sentences import say_verdict
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.fitters import Fitter
@@ -190,7 +190,7 @@ class Findings:
                 for document in cluster["documents"]
             ),
             tuple(
-                self._forms.get(entry["word"], entry["word"])
+                entry.get("written", entry["word"])
                 for entry in cluster["salient_words"]
                 if entry["occurring"] and entry["probability"] > entry["shared_probability"]
             ),
@@ -211,13 +211,6 @@ class Findings:
     @cached_property
     def _tokeniser(self) -> Any:
         return import_module("atd_dask.pipelines.report").find_tokeniser(self._test)
-
-    @cached_property
-    def _forms(self) -> dict[str, str]:
-        """Words as people write them."""
-        if not self._texts or self._tokeniser is None:
-            return {}
-        return find_forms(self._texts.values(), self._tokeniser)
 
     def _say(self) -> str:
         clusters = self.clusters

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from atd_dask.pipelines.checks import tell_skipped, tell_unseen
 from atd_dask.pipelines.ingest import counted_pieces, open_counted, store_part, store_texts
 
 from atd_dask.distribution.counting import count_shards
@@ -62,10 +63,12 @@ def collect(
             keys.append(found[fresh])
             task.advance(len(found))
             documents.add(replace(piece, batch=piece.batch.take_documents(fresh)))
+        tell_skipped(documents, "corpus.test", progress)
         summary = None
         if documents.n_docs:
             summary = store_part(config, "new", documents, train.vocabulary, progress)
             store_texts(config, "new", documents, summary["digest"], progress)
+            tell_unseen(config, CorpusStore.open(summary["path"]), progress)
     return Collected(summary, np.concatenate([NO_KEYS, *keys, join_keys(repository.files)]))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.pipelines.ingest import PARTS, corpus_path
-from atd_dask.pipelines.report import count_words, describe_part
+from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
+from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
 from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.chance import ChanceSearch
@@ -21,6 +21,7 @@ from atd_dask.errors import InputError
 from atd_dask.evaluation.copies import choose_groups, describe_copies, place_in_batch
 from atd_dask.evaluation.results import (
     FORMAT,
+    add_written,
     describe_clusters,
     evaluate_clusters,
     order_candidates,
@@ -31,6 +32,7 @@ from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.model import WordTable
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -55,6 +57,7 @@ def detect(
     detection that was cut off goes on.
     """
     stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    check_batch_labels(config)
     settings = {
         "detection": as_dict(config.detection),
         "topic_model": config.null_model.topic_model,
@@ -64,7 +67,9 @@ def detect(
         "name": config.name,
     }
     digests = {part: store.digest for part, store in stores.items()}
-    key = stage_key(FORMAT, digests, read_digest(model_path(config)), settings)
+    texts = open_texts(config.output, "test")  # from which words get the form that people write
+    told = None if texts is None else texts.digest
+    key = stage_key(FORMAT, digests, told, read_digest(model_path(config)), settings)
     path = join(config.output, "result.json")
     done = None if fresh else finished_stage(config.output, "detect", key)
     content = read_file(path) if done is not None else None
@@ -82,7 +87,7 @@ def detect(
     normal = {part: stores[part].without_copies() for part in ("train", "validation")}
     batch = open_batch(Runner(client), stores, model, rules)
     chance = ChanceSearch(model.table, normal, rules, batch.documents.n_docs, config.seed)
-    with watch_detection(progress, rules.replicates, rules.searches) as tell:
+    with watch_detection(progress, rules.replicates, rules.searches, STORE.is_compiling) as tell:
         found = detect_clusters(
             batch.table,
             batch.documents,
@@ -96,8 +101,10 @@ def detect(
         )
     found = order_candidates(found)
     result = make_result(config, stores, model, batch, found)
+    wording = read_wording(config.output, result, stores["test"])
+    add_written(result, wording.forms)
     write_file(path, write_json(result))
-    write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"]))
+    write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"], wording.passages))
     finish_stage(config.output, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
 from atd_dask.pipelines.detect import SearchedBatch, make_result, open_batch, warn_of_thin_pool
 from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
 from atd_dask.pipelines.known import find_same, known_path, list_words, recognise, store_known
+from atd_dask.pipelines.report import read_wording
 from atd_dask.pipelines.retrain import batch_store, model_config
 from atd_dask.pipelines.run import estimate_memory
 from atd_dask.pipelines.train import model_path
@@ -24,10 +26,11 @@ from atd_dask.distribution.running import Runner
 from atd_dask.documents import Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copies import choose_groups, list_rows
-from atd_dask.evaluation.results import order_candidates, write_csv, write_json
+from atd_dask.evaluation.results import add_written, order_candidates, write_csv, write_json
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
+from atd_dask.kernels.jit import STORE
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import SweepKeeper
@@ -60,6 +63,7 @@ class News:
             "size": len(self.cluster.documents),
             "p_value": self.cluster.p_value,
             "words": list(self.cluster.words),
+            "written": list(self.cluster.written),
             "documents": self.documents,
         }
 
@@ -195,7 +199,9 @@ class Examination:
             ),
         )
         try:
-            with watch_detection(self._progress, rules.replicates, rules.searches) as tell:
+            with watch_detection(
+                self._progress, rules.replicates, rules.searches, STORE.is_compiling
+            ) as tell:
                 found = detect_clusters(
                     batch.table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
                 )
@@ -221,15 +227,20 @@ class Examination:
         batch = self._search_batch()
         result = make_result(self._mine, stores, model, batch, found)
         origins = self._sweeps[self._rest.owners].tolist()
-        for cluster, described in zip(found, result["clusters"], strict=True):
+        for described in result["clusters"]:
             for document in described["documents"]:
                 for one in (document, *document.get("copies", ())):
                     one["sweep"] = origins[one["row"]]
-            if cluster.significant:
-                described |= self._recognise_found(cluster, list_rows(described), batch)
         for group in result.get("copies", ()):
             for document in group["documents"]:
                 document["sweep"] = origins[document["row"]]
+        wording = read_wording(self._mine.output, result, stores["test"])
+        add_written(result, wording.forms)
+        for cluster, described in zip(found, result["clusters"], strict=True):
+            if cluster.significant:
+                rows = list_rows(described)
+                words = list_words(cluster.topic, batch.table.shared, batch.vocabulary)
+                described |= self._recognise_found(cluster, rows, words, wording.forms)
         news = tuple(self._news[place].describe() for place in sorted(self._news))
         drift = self._measure(stores["test"], result["clusters"])
         sweep = {
@@ -241,21 +252,29 @@ class Examination:
         }
         state = replace(self._remember(), drift=(*self._state.drift, drift))
         write_file(join(self._mine.output, "result.json"), write_json(result | {"sweep": sweep}))
-        write_file(join(self._mine.output, "clusters.csv"), write_csv(result["clusters"]))
+        write_file(
+            join(self._mine.output, "clusters.csv"), write_csv(result["clusters"], wording.passages)
+        )
         return Findings(result, news, len(self._rest), drift, state)
 
     def _recognise_found(
-        self, cluster: FoundCluster, rows: list[int], batch: SearchedBatch
+        self,
+        cluster: FoundCluster,
+        rows: list[int],
+        words: tuple[str, ...],
+        forms: Mapping[str, str],
     ) -> dict[str, Any]:
         """Takes a cluster that was found for one of before if it is about the same words, else for
-        a new one; `rows` has its documents and their copies."""
-        words = list_words(cluster.topic, batch.table.shared, batch.vocabulary)
+        a new one; `rows` has its documents and their copies, `forms` how words are written."""
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)
         if place is None:
             fresh = KnownCluster(
-                number=len(known) + 1, words=words, p_value=cluster.deciding_p_value
+                number=len(known) + 1,
+                words=words,
+                written=tuple(forms.get(word, word) for word in words),
+                p_value=cluster.deciding_p_value,
             )
             place = len(known)
             known[place] = fresh
@@ -337,7 +356,11 @@ def make_line(findings: Findings, plan: dict[str, Any], generation: int) -> dict
         "log_likelihood": drift.log_likelihood,
         "clusters": [
             {name: entry[name] for name in ("cluster", "kind", "size", "p_value")}
-            | {"added": len(entry["documents"]), "words": entry["words"][:8]}
+            | {
+                "added": len(entry["documents"]),
+                "words": entry["words"][:8],
+                "written": entry["written"][:8],
+            }
             for entry in findings.news
         ],
         "candidates": [

@@ -8,6 +8,13 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from atd_dask.pipelines.checks import (
+    check_batch,
+    check_documents,
+    check_labels,
+    check_sources,
+    tell_unseen,
+)
 
 from atd_dask.distribution.copies import find_copies
 from atd_dask.distribution.counters import count
@@ -16,6 +23,7 @@ from atd_dask.distribution.running import Runner
 from atd_dask.documents import Copies
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
@@ -34,8 +42,6 @@ if TYPE_CHECKING:
 
     from atd_dask.interface.progress import Progress, Task
 
-# A larger share of words that training lacks is told.
-MOST_UNSEEN = 0.1
 PARTS = ("train", "validation", "test")
 
 
@@ -56,6 +62,7 @@ def ingest(
 
     Stores that were made from the same documents in the same way are left as they are.
     """
+    check_sources(config)
     with progress.task("look at the documents", unit="bytes") as task:
         inputs = _look_at_inputs(config, progress, task)
     digests = [given.sha256 for given in inputs.values()]
@@ -63,10 +70,18 @@ def ingest(
     done = None if fresh else finished_stage(config.output, "ingest", key)
     if done is not None and all(_is_there(part) for part in done.values()):
         progress.say("the corpus stores are up to date")
+        check_batch_labels(config)
         return done
     summary = _ingest(config, client, progress, inputs)
     finish_stage(config.output, "ingest", key, summary)
+    check_batch_labels(config)
     return summary
+
+
+def check_batch_labels(config: RunConfig) -> None:
+    """The labels that are to be found must be in the store of the batch."""
+    if config.evaluation.anomalous:
+        check_labels(config, CorpusStore.open(corpus_path(config, "test")).labels())
 
 
 def _look_at_inputs(
@@ -119,10 +134,11 @@ def _ingest(
             gathering = scratch.enter_context(closing(Gathering(lexicon)))
             source = getattr(config.corpus, name, None)
             total = _expect_documents(source, inputs.get((name, "path")))
-            with progress.task(f"read {name}", total, "documents") as task:
+            with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
                 for piece in pieces:
                     gathering.add(piece)
                     task.advance(len(piece.batch) + len(piece.skipped))
+            check_documents(config, name, gathering, progress)
             return gathering
 
         vocabulary: Sequence[str] | None = None
@@ -136,6 +152,8 @@ def _ingest(
             vocabulary = choose_vocabulary(config, parts["train"])
         parts = {part: parts[part] for part in PARTS if part in parts}
         copies = look_for_copies(config, parts, client, progress)
+        if "test" in parts:
+            check_batch(parts, copies, progress)
         summary = {
             part: store_part(config, part, documents, vocabulary, progress, copies.get(part))
             for part, documents in parts.items()
@@ -143,6 +161,7 @@ def _ingest(
         if "test" in parts:
             digest = summary["test"]["digest"]
             summary["test"]["texts"] = store_texts(config, "test", parts["test"], digest, progress)
+            tell_unseen(config, CorpusStore.open(summary["test"]["path"]), progress)
         return summary
 
 
@@ -184,6 +203,7 @@ def _gather_parts(
             continue
         source: Source | None = getattr(config.corpus, part)
         if source is not None:
+            readers.check_fields(source, config.corpus.text)
             shards = readers.shards(source, config.corpus.text)
             keep_text = config.corpus.keep_text and part == "test"
             parts[part] = gather(part, count_shards(client, shards, config.corpus.text, keep_text))
@@ -245,7 +265,7 @@ def look_for_copies(
     if config.corpus.copies == "keep":
         return {}
     n_docs = sum(part.n_docs for part in parts.values())
-    with progress.task("look for copies", n_docs, "documents") as task:
+    with progress.task("look for copies", n_docs, "documents", STORE.is_compiling) as task:
         return find_copies(Runner(client), parts, task.advance)
 
 
@@ -277,12 +297,6 @@ def store_part(
             n_unseen += int(unseen.counts.sum())
             task.advance(len(batch))
     store = CorpusStore.open(path)
-    n_tokens = store.n_tokens + n_unseen
-    if n_unseen > MOST_UNSEEN * n_tokens:
-        progress.warn(
-            f"{n_unseen:,} of {n_tokens:,} words in {part} do not occur in the training documents:"
-            " the model knows nothing of them, so a cluster that is about them may be missed"
-        )
     return {
         "path": path,
         "digest": store.digest,

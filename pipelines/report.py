@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -14,6 +15,7 @@ from atd_dask.pipelines.ingest import texts_path
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.interface.report import Sources, render
+from atd_dask.interface.report.passages import find_forms, join_excerpt, mark_words
 from atd_dask.interface.report.sources import (
     MOST_COPIES,
     MOST_DOCUMENTS,
@@ -21,7 +23,7 @@ from atd_dask.interface.report.sources import (
     MOST_TEXTS,
 )
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, write_file
+from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.places import Place
 from atd_dask.storage.runs import RESULT, read_result, read_run
@@ -43,13 +45,10 @@ def write_report(output: str) -> str:
     _check_origin(output, result, test, model)
     listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
     documents = [document for some in listed for document in some]
-    with_text = [document for some in listed for document in some[:MOST_TEXTS]]
     groups = [group["documents"][:MOST_COPIES] for group in result.get("copies", ())[:MOST_GROUPS]]
-    with_text += [group[0] for group in groups]
     copies = [copy for d in documents for copy in d.get("copies", ())[:MOST_COPIES]]
     linked = [*documents, *copies, *(document for group in groups for document in group)]
-    find_texts = read_texts if "sweep" not in result else read_texts_of_sweeps
-    texts = find_texts(output, with_text)
+    texts = read_shown_texts(output, result)
     folder = _find_folder(run)
     links = {d["row"]: find_original(d["id"], folder, output) for d in linked}
     sources = Sources(
@@ -75,6 +74,11 @@ def write_report(output: str) -> str:
 def _read_result(output: str) -> dict[str, Any]:
     result = read_result(output)
     path = join(output, RESULT)
+    if result is None and read_file(path) is None:
+        raise InputError(
+            f"a report is made from the output folder of a run, but {output} has no {RESULT}: name"
+            " the folder that the run wrote to"
+        )
     if result is None or result["format"] != FORMAT:
         raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
     if any("support" not in cluster for cluster in result["clusters"]):
@@ -128,13 +132,47 @@ def count_words(
     return counts
 
 
+def read_shown_texts(output: str, result: Mapping[str, Any]) -> dict[int, str]:
+    """The texts of a result that people get to see, by their rows, where they are kept: of the
+    first documents of each cluster, and of one for each group of copies."""
+    shown = [d for cluster in result["clusters"] for d in cluster["documents"][:MOST_TEXTS]]
+    shown += [group["documents"][0] for group in result.get("copies", ())[:MOST_GROUPS]]
+    of_sweep = any("sweep" in document for document in shown)
+    return (read_texts_of_sweeps if of_sweep else read_texts)(output, shown)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What the texts of a result say: of each word that was counted its usual form, and of each
+    row a passage."""
+
+    forms: Mapping[str, str]
+    passages: Mapping[int, str]
+
+
+def read_wording(output: str, result: Mapping[str, Any], test: CorpusStore) -> Wording:
+    """The wording of the texts that people get to see; empty where no texts are kept."""
+    texts = read_shown_texts(output, result)
+    tokeniser = find_tokeniser(test) if texts else None
+    if tokeniser is None:
+        return Wording({}, {})
+    passages = {}
+    for cluster in result["clusters"]:
+        kinds = {word["word"]: "more" for word in cluster["salient_words"] if word["occurring"]}
+        for document in cluster["documents"]:
+            if (text := texts.get(document["row"])) is not None:
+                passage = mark_words(text, tokeniser.locate(text), kinds)
+                passages[document["row"]] = join_excerpt(passage)
+    return Wording(find_forms(texts.values(), tokeniser), passages)
+
+
 Documents = Sequence[Mapping[str, Any]]  # as a result has them
 
 
 def read_texts(output: str, documents: Documents) -> dict[int, str]:
     """The texts of some documents by their rows, where they are kept; of the store, the chunks that
     have them are read."""
-    store = _open_texts(output, "test")
+    store = open_texts(output, "test")
     rows = {document["row"] for document in documents}
     return {} if store is None else {row: store.read(row) for row in sorted(rows)}
 
@@ -144,7 +182,7 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     texts: dict[int, str] = {}
     for sweep in sorted({document["sweep"] for document in documents}):
         folder = Place.of(output).sibling(sweep_name(sweep)).url
-        store = _open_texts(folder, "new")
+        store = open_texts(folder, "new")
         if store is not None:
             ids = CorpusStore.open(join(folder, "corpus", "new.zarr")).ids()
             places = {id: row for row, id in enumerate(ids)}
@@ -153,7 +191,7 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     return texts
 
 
-def _open_texts(output: str, part: str) -> TextStore | None:
+def open_texts(output: str, part: str) -> TextStore | None:
     """The texts of a part; None where there are none, or those of other documents."""
     path = texts_path(output, part)
     if not Place.of(path).names():

@@ -33,6 +33,12 @@ STAGES = {
     "train": ("null_model", train),
     "detect": ("result", detect),
 }
+# What each does, in plain words.
+MEANINGS = {
+    "ingest": "reading the documents and counting their words",
+    "train": "learning from the training documents what is usual",
+    "detect": "looking in the batch for groups of documents with an unusual topic",
+}
 
 
 def run(
@@ -53,6 +59,7 @@ def run(
             name, do = STAGES[stage]
             with record.stage(stage, fresh), progress.stage(stage), ExitStack() as span:
                 prepare = partial(_prepare, config, stage, "detect" in stages, span)
+                progress.say(f"{stage}: {MEANINGS[stage]}")
                 with when_open(client, prepare):
                     made[name] = do(config, cast("Client", client), progress, fresh)
         if "result" in made and not (record.all_reused and has_report(config.output)):

@@ -15,6 +15,7 @@ from atd_dask.distribution.training import (
 )
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -71,14 +72,15 @@ def train(
     if fresh:
         checkpoints.clear()
     n_orders = len(range(topics.max, topics.min - 1, -topics.step))
-    with progress.task("train", config.null_model.restarts * n_orders, "orders") as task:
+    n_all = config.null_model.restarts * n_orders
+    with progress.task("train", n_all, "numbers of topics", STORE.is_compiling) as task:
 
         def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
             if isinstance(done, Widening):
                 task.total = (task.total or 0) + len(range(done.most, done.tried, -topics.step))
                 progress.say(
-                    f"the best order, {done.best}, is at the end of those up to {done.tried}:"
-                    f" trying up to {done.most}",
+                    f"the best number of topics, {done.best}, is at the end of those up to"
+                    f" {done.tried}: trying up to {done.most}",
                     restart=restart + 1,
                 )
                 return

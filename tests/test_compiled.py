@@ -342,6 +342,16 @@ def test_a_process_that_hangs_is_not_waited_for_twice(
     store.unlock(free)
 
 
+def test_a_lock_that_is_held_tells_of_compiling(store: Store) -> None:
+    assert store.usable
+    assert not store.is_compiling()
+    handle = store.lock("kernel")
+    assert handle is not None
+    assert store.is_compiling()
+    store.unlock(handle)
+    assert not store.is_compiling()
+
+
 def test_what_cannot_be_compiled_leaves_no_lock(store: Store) -> None:
     wrong = keep(numba.njit(lambda x: x.nothing_of_this_name), store)
     with pytest.raises(TypingError, match="nothing_of_this_name"):

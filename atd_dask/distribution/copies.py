@@ -64,7 +64,7 @@ def find_copies(
         mine = parting.copy_of[start : start + size]
         copies = np.where(mine < 0, -1, mine - start)
         like = parting.has_counterpart[start : start + size]
-        found[name] = Copies(copies, _spread(copies, like))
+        found[name] = Copies(copies, _spread(copies, like), like)
         start += size
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from atd_dask.kernels.blocks import Corpus
 
 FORMAT = "atd-dask-result/1"
+SHOWN_WORDS = 8  # of a cluster, in a row of clusters.csv
 
 
 def order_candidates(found: Sequence[Any]) -> list[Any]:
@@ -153,26 +154,44 @@ def evaluate_clusters(
     }
 
 
+def add_written(result: dict[str, Any], forms: Mapping[str, str]) -> None:
+    """Puts beside each word of a result, such as a stem, how the documents write it; a word without
+    a form stands for itself."""
+    for cluster in result["clusters"]:
+        cluster["salient_words"] = [
+            {"word": word["word"], "written": forms.get(word["word"], word["word"]), **word}
+            for word in cluster["salient_words"]
+        ]
+    for group in result.get("copies", ()):
+        group["written"] = [forms.get(word, word) for word in group["words"]]
+
+
 def write_json(result: dict[str, Any]) -> bytes:
     """The same result gives the same bytes."""
     return json.dumps(result, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
 
-def write_csv(clusters: Sequence[dict[str, Any]]) -> bytes:
-    """A row for each document of a cluster, and after it one for each of its copies."""
+def write_csv(clusters: Sequence[dict[str, Any]], passages: Mapping[int, str]) -> bytes:
+    """A row for each document of a cluster, and after it one for each of its copies; `passages` has
+    a piece of the text for rows whose text is kept."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     figures = ["support", "search_p_value"]
     table.writerow(
-        ["cluster", "significant", "p_value", "row", "id", "share", "labels", "copy_of", *figures]
+        [
+            *("cluster", "significant", "p_value", "row", "id", "share", "labels", "copy_of"),
+            *(*figures, "words", "passage"),
+        ]
     )
     for cluster in clusters:
         judged = [cluster[name] for name in ("index", "significant", "p_value")]
-        beside = [cluster[name] for name in figures]
+        about = [word["written"] for word in cluster["salient_words"] if word["occurring"]]
+        beside = [*(cluster[name] for name in figures), " ".join(about[:SHOWN_WORDS])]
         for document in cluster["documents"]:
             row, labels = document["row"], " ".join(document["labels"])
-            table.writerow([*judged, row, document["id"], document["share"], labels, "", *beside])
+            told = [*judged, row, document["id"], document["share"], labels, "", *beside]
+            table.writerow([*told, passages.get(row, "")])
             for copy in document.get("copies", ()):
                 labels = " ".join(copy["labels"])
-                table.writerow([*judged, copy["row"], copy["id"], "", labels, row, *beside])
+                table.writerow([*judged, copy["row"], copy["id"], "", labels, row, *beside, ""])
     return text.getvalue().encode()

@@ -339,15 +339,19 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
 @logging_options
 @click.pass_context
 def verify(ctx: click.Context, path: str, progress: Progress) -> None:
-    """Check that every byte of the store at PATH is as it was written."""
+    """Check that every byte of the store at PATH, or of all stores in the output folder of a run or
+    of sweeps, is as it was written."""
+    from atd_dask.storage.verification import find_stores
     from atd_dask.storage.verification import verify as find_damage
 
-    problems = find_damage(path)
-    for problem in problems:
-        click.echo(clean(f"{path}: {problem}"))
-    if problems:
+    damaged = False
+    for store in find_stores(path):
+        problems = find_damage(store)
+        for problem in problems or ["no damage"]:
+            click.echo(clean(f"{store}: {problem}"))
+        damaged |= bool(problems)
+    if damaged:
         ctx.exit(FAILED)
-    click.echo(f"{clean(path)}: no damage")
 
 
 @atd.command()

@@ -11,10 +11,11 @@ import logging
 import math
 import os
 import sys
+import threading
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_LOOKS = 1.0
+COMPILING = "compiling, once"
 
 # Those for which Dask sets up handlers, each before those below it.
 DASK_LOGGERS = (
@@ -63,6 +66,7 @@ class Task:
         self.unit = unit
         self.done: float = 0
         self.facts: dict[str, Any] = {}
+        self.note = ""  # what it waits for before it gets on
         self._output = output
         self._start = time.monotonic()
 
@@ -77,6 +81,7 @@ class Task:
     def reach(self, done: float, /, **facts: Any) -> None:
         """Sets what is done; `facts` replace those of the same name."""
         self.done = done
+        self.note = ""
         self.facts.update(facts)
         self._output.show_task("progress", self)
 
@@ -105,13 +110,21 @@ class Progress:
         self._output.origin.stage = None
 
     @contextmanager
-    def task(self, stage: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
-        """Shows a piece of work from its start to its end, or to where it broke off."""
+    def task(
+        self,
+        stage: str,
+        total: float | None = None,
+        unit: str = "",
+        is_compiling: Callable[[], bool] | None = None,
+    ) -> Iterator[Task]:
+        """Shows a piece of work from its start to its end, or to where it broke off. As long as
+        nothing is done, `is_compiling` is asked now and then whether kernels are the reason."""
         output = _Silence() if self._quiet else self._output
         task = Task(output, stage, total, unit)
         output.show_task("start", task)
         try:
-            yield task
+            with _excuse(task, output, is_compiling):
+                yield task
         except BaseException:
             output.show_task("stopped", task)
             raise
@@ -126,6 +139,29 @@ class Progress:
 
     def error(self, message: str, **facts: Any) -> None:
         self._output.show_message("error", message, facts)
+
+
+@contextmanager
+def _excuse(task: Task, output: Output, is_compiling: Callable[[], bool] | None) -> Iterator[None]:
+    """Notes on a task that has not begun to get on that its kernels are being compiled."""
+    if is_compiling is None or isinstance(output, _Silence):
+        yield
+        return
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LOOKS) and not task.done and not task.facts:
+            if not task.note and is_compiling():
+                task.note = COMPILING
+                output.show_task("waiting", task)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def make_progress(log_format: str = "text", quiet: bool = False) -> Progress:
@@ -237,7 +273,9 @@ class JsonLines:
         if self._pace.allows(event):
             progress = {"done": task.done, "total": task.total, "unit": task.unit}
             seconds = round(task.seconds, 3)
-            self._write("info", task.stage, event, {**progress, "seconds": seconds, **task.facts})
+            note = {"note": task.note} if task.note else {}
+            facts = {**progress, "seconds": seconds, **note, **task.facts}
+            self._write("info", task.stage, event, facts)
 
     def _write(self, level: Level, task: str | None, event: str, facts: dict[str, Any]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -287,7 +325,7 @@ class TerminalBars:
                 clean(task.stage), total=task.total, unit=clean(task.unit), facts=""
             )
         number = self._numbers[task]
-        facts = clean(_join(task.facts))
+        facts = clean(task.note or _join(task.facts))
         self._bars.update(number, total=task.total, completed=task.done, facts=facts)
         if event == "end":
             self._bars.update(number, total=task.done)
@@ -325,6 +363,8 @@ def _describe(event: str, task: Task) -> str:
     if event == "start":
         total = f", {task.total:,.0f} {task.unit}" if task.total is not None else ""
         return f"started{total}".rstrip()
+    if event == "waiting":
+        return task.note
     seconds = task.seconds
     amount = f"{task.done:,.0f} {task.unit}".rstrip()
     if event != "progress":

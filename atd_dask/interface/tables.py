@@ -4,23 +4,48 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
-from atd_dask.interface.wording import clean
+from atd_dask.interface.wording import clean, fold, measure, shorten
+
+WIDTH = 80
+GAP = "  "
+SHOWN_WORDS = 8  # of a cluster
+LABEL_LETTERS = 40
+LEAST_WIDTH = 6  # of a column, however many there are
 
 
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], dim: Collection[int] = ()
 ) -> None:
-    """A table: framed on a terminal, with some rows dim; columns of plain text elsewhere."""
+    """A table: framed on a terminal, with some rows dim; columns of plain text elsewhere, which
+    fit into WIDTH as those do into the terminal."""
     lines = [[clean(cell) for cell in row] for row in (header, *rows)]
     if sys.stdout.isatty():
         _print_framed(lines, dim)
         return
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = _choose_widths([max(map(measure, column)) for column in zip(*lines, strict=True)])
     for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+        cells = [fold(cell, width) for cell, width in zip(line, widths, strict=True)]
+        for pieces in zip_longest(*cells, fillvalue=""):
+            padded = (p + " " * (w - measure(p)) for p, w in zip(pieces, widths, strict=True))
+            print(GAP.join(padded).rstrip())
+
+
+def _choose_widths(widths: list[int]) -> list[int]:
+    """The widths of columns, the widest made narrower until all fit."""
+    room = WIDTH - len(GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > LEAST_WIDTH:
+        widest = widths.index(max(widths))
+        widths[widest] -= 1
+    return widths
+
+
+def _print_line(text: str) -> None:
+    """A line of text, on as many lines of WIDTH as it takes; what follows is indented."""
+    line = clean(text)
+    print("\n  ".join([line] if measure(line) <= WIDTH else fold(line, WIDTH - 2)))
 
 
 def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
@@ -37,34 +62,34 @@ def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
 
 
 def print_corpora(parts: Mapping[str, Mapping[str, Any]]) -> None:
-    """What ingest made: a row for each part of the corpus, and a line for each reason why documents
-    were skipped."""
-    header = ("part", "documents", "copies", "tokens", "terms", "skipped", "store")
+    """What ingest made: a row for each part of the corpus, a line for each reason why documents
+    were skipped, and where the stores are."""
+    header = ("part", "documents", "copies", "tokens", "terms", "skipped")
     rows = []
     remarks = []
     for name, part in parts.items():
         skipped = {reason: part["skipped"][reason] for reason in sorted(part["skipped"])}
         sizes = [part["documents"], part["copies"] or 0, part["tokens"], part["terms"]]
         sizes.append(sum(found["documents"] for found in skipped.values()))
-        rows.append((name, *(f"{size:,}" for size in sizes), part["path"]))
+        rows.append((name, *(f"{size:,}" for size in sizes)))
         remarks += [
             f"{name}: skipped {found['documents']:,}, {reason}; the first: {found['first']}"
             for reason, found in skipped.items()
         ]
     print_table(header, rows)
     for remark in remarks:
-        print(clean(remark))
+        _print_line(remark)
+    print_places({f"store of {name}": part["path"] for name, part in parts.items()})
 
 
 def print_model(model: Mapping[str, Any]) -> None:
     """What training made."""
-    print(
-        clean(
-            f"null model: {model['n_topics']} topics, BIC {model['bic']:,.1f},"
-            f" {model['topics_per_document']:.2f} topics a document,"
-            f" {model['salient_words_per_topic']:.1f} words of its own a topic, {model['path']}"
-        )
+    _print_line(
+        f"null model: {model['n_topics']} topics, BIC {model['bic']:,.1f},"
+        f" {model['topics_per_document']:.2f} topics a document,"
+        f" {model['salient_words_per_topic']:.1f} words of its own a topic"
     )
+    print_places({"null model": model["path"]})
 
 
 _METRICS = ("recall", "precision", "f1", "auc")
@@ -73,42 +98,35 @@ _FIGURES = {"support": "support", "search p-value": "search_p_value", "p-value":
 
 def print_clusters(result: Mapping[str, Any]) -> None:
     """What detection found: a row for each cluster, and after them one for each candidate that
-    failed. Figures that no candidate has are left out."""
+    failed; then their words, and how they agree with labels. Figures that no candidate has are left
+    out."""
     header = ["cluster", "documents"]
     figures = {
         name: key
         for name, key in _FIGURES.items()
         if any(cluster.get(key) is not None for cluster in result["clusters"])
     }
-    header += [*figures, "significant", "words"]
-    judged = any("evaluation" in cluster for cluster in result["clusters"])
-    if judged:
-        header += ["label", "recall", "precision", "F1", "AUC"]
-    rows = []
-    for cluster in result["clusters"]:
-        words = [w["word"] for w in cluster["salient_words"] if w["occurring"]][:8]
-        row = [
+    header += [*figures, "significant"]
+    rows = [
+        [
             str(cluster["index"]),
             _count_documents(cluster),
             *(_show_figure(cluster.get(key)) for key in figures.values()),
             "yes" if cluster["significant"] else "no",
-            " ".join(words),
         ]
-        if judged:
-            found = cluster.get("evaluation")
-            row += (
-                [found["label"], *(f"{found[name]:.2f}" for name in _METRICS)]
-                if found
-                else ["", "", "", "", ""]
-            )
-        rows.append(row)
+        for cluster in result["clusters"]
+    ]
     if rows:
         failed = [n for n, one in enumerate(result["clusters"]) if not one["significant"]]
         print_table(header, rows, dim=failed)
     else:
         print("no cluster was found")
+    for cluster in result["clusters"]:
+        words = [w.get("written", w["word"]) for w in cluster["salient_words"] if w["occurring"]]
+        _print_line(f"words of {cluster['index']}: {' '.join(words[:SHOWN_WORDS]) or 'none'}")
+    _print_agreement(result["clusters"])
     if groups := result.get("copies"):
-        print(clean(_describe_copies(groups)))
+        _print_line(_describe_copies(groups))
     evaluation = result.get("evaluation", {})
     for name, meaning in (
         ("group", "mean of the significant clusters"),
@@ -117,6 +135,20 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         if name in evaluation:
             f1, auc = evaluation[name]["f1"], evaluation[name]["auc"]
             print(f"{meaning}: F1 {f1:.2f}, AUC {auc:.2f}")
+
+
+def _print_agreement(clusters: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        [
+            str(cluster["index"]),
+            *(f"{found[name]:.2f}" for name in _METRICS),
+            shorten(found["label"], LABEL_LETTERS),
+        ]
+        for cluster in clusters
+        if (found := cluster.get("evaluation"))
+    ]
+    if rows:
+        print_table(["cluster", "recall", "precision", "F1", "AUC", "label"], rows)
 
 
 def _show_figure(value: float | None) -> str:
@@ -132,7 +164,8 @@ def _count_documents(cluster: Mapping[str, Any]) -> str:
 def _describe_copies(groups: Sequence[Mapping[str, Any]]) -> str:
     number = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
     n_docs = sum(group["size"] for group in groups)
-    largest = f"{groups[0]['size']:,} documents, {' '.join(groups[0]['words'][:8])}"
+    words = groups[0].get("written", groups[0]["words"])
+    largest = f"{groups[0]['size']:,} documents, {' '.join(words[:SHOWN_WORDS])}"
     return f"copies: {number} ({n_docs:,} documents) that training lacks; the largest: {largest}"
 
 
@@ -149,7 +182,7 @@ def print_sweeps(
     if not lines:
         print("nothing new")
     else:
-        header = ("sweep", "new", "tested", "unseen words", "clusters", "report")
+        header = ("sweep", "new", "tested", "unseen words", "clusters")
         print_table(
             header,
             [
@@ -159,7 +192,6 @@ def print_sweeps(
                     f"{line['tested']:,}",
                     f"{line['unseen_share']:.1%}",
                     str(len(line["clusters"])),
-                    f"{output}/sweeps/{line['sweep']:04d}/report.html",
                 )
                 for line in lines
             ],
@@ -167,13 +199,14 @@ def print_sweeps(
     for alert in alerts:
         for cluster in alert["clusters"]:
             news = "is new" if cluster["kind"] == "new" else "goes on"
-            words = " ".join(cluster["words"][:8])
-            print(
-                clean(
-                    f"sweep {alert['sweep']}: cluster {cluster['cluster']} {news},"
-                    f" {len(cluster['documents']):,} of {cluster['size']:,} documents: {words}"
-                )
+            words = " ".join(cluster.get("written", cluster["words"])[:SHOWN_WORDS])
+            _print_line(
+                f"sweep {alert['sweep']}: cluster {cluster['cluster']} {news},"
+                f" {len(cluster['documents']):,} of {cluster['size']:,} documents: {words}"
             )
+    for line in lines:
+        number = line["sweep"]
+        print(clean(f"report of sweep {number}: {output}/sweeps/{number:04d}/report.html"))
     if lines:
         print(clean(f"history: {output}/index.html"))
 

@@ -13,12 +13,20 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 
 @contextmanager
-def watch_detection(progress: Progress, replicates: int, searches: int) -> Iterator[Tell]:
+def watch_detection(
+    progress: Progress,
+    replicates: int,
+    searches: int,
+    is_compiling: Callable[[], bool] | None = None,
+) -> Iterator[Tell]:
     """Shows detection while the block runs; gives the function that is to be told of its events.
 
     Events are `growth` and `grown` of a candidate, its `replicates`, and `searches` by chance.
     """
-    with progress.task("detect", unit="candidates") as whole, ExitStack() as parts:
+    with (
+        progress.task("detect", unit="candidates", is_compiling=is_compiling) as whole,
+        ExitStack() as parts,
+    ):
         watcher = _Watcher(progress, whole, parts, {"replicates": replicates, "searches": searches})
         yield watcher.hear
 

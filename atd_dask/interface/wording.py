@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 # Bidirectional controls can make a line read as something other than what it holds.
 _BIDIRECTIONAL = frozenset(
@@ -40,10 +41,46 @@ def shorten(text: str, length: int = 60) -> str:
     return line if len(text) <= length else f"{line[: length - 1]}…"
 
 
+def measure(text: str) -> int:
+    """How many columns of a terminal `text` takes: two for a wide character, none for a mark that
+    stands on another."""
+    if text.isascii():
+        return len(text)
+    return sum(_measure_character(character) for character in text)
+
+
+def _measure_character(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def fold(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` columns, which must be two or more; broken at blanks where
+    it can be."""
+    lines = []
+    while measure(text) > width:
+        end, taken = 0, 0
+        while taken + _measure_character(text[end]) <= width:
+            taken += _measure_character(text[end])
+            end += 1
+        blank = text.rfind(" ", 1, end + 1)
+        end = blank if blank > 0 else end
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
+
+
 def alternatives(words: Iterable[str]) -> str:
     """`a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def list_some(words: Iterable[str], most: int = 10) -> str:
+    """The first of some words, each cut, and whether there are more."""
+    some = list(islice(words, most + 1))
+    return ", ".join(map(shorten, some[:most])) + (" …" if len(some) > most else "")
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

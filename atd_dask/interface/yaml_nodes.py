@@ -6,6 +6,8 @@ and what aliases expand to are limited. `<<` merges a mapping as usual.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +17,15 @@ import yaml
 
 from atd_dask.errors import ConfigError
 from atd_dask.interface.wording import clean, shorten
+
+# By what the names of documents' files end, for each format that has such names.
+_DOCUMENTS = {
+    "jsonl": (".jsonl", ".ndjson"),
+    "csv": (".csv",),
+    "tsv": (".tsv",),
+    "parquet": (".parquet", ".pq"),
+}
+_ASSIGNMENT = re.compile(r"\s*(export\s+)?\w+=")
 
 MAX_BYTES = 200_000
 MAX_VALUES = 20_000
@@ -150,7 +161,32 @@ class _UnreadableError(Exception):
 
 def read_mapping(path: str, problems: Problems) -> MappingNode:
     """The mapping in the file `path`; raises where nothing sensible can be read from it."""
-    return parse_mapping(_read_text(path), Place(path, 1), problems)
+    content = _read_content(path)
+    if format := find_format(path, content):
+        raise ConfigError(
+            [
+                f"A configuration must be YAML with a section corpus, got a file of documents: name"
+                f" it in one, as in corpus: {{test: {{format: {format}, path: {clean(path)}}}, …}}"
+                " (conf/own-documents.yaml is one to begin with)"
+            ]
+        )
+    return parse_mapping(_decode(content, path), Place(path, 1), problems)
+
+
+def find_format(path: str, content: bytes) -> str | None:
+    """The format of a file of documents that was given for a configuration, if it is one: by its
+    name, or by a first line that is a JSON object with a text or with another after it."""
+    for format, endings in _DOCUMENTS.items():
+        if path.lower().removesuffix(".gz").endswith(endings):
+            return format
+    first, *others = content[:MAX_BYTES].strip().split(b"\n", 2) or [b""]
+    try:
+        record = json.loads(first)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or "corpus" in record:
+        return None
+    return "jsonl" if "text" in record or (others and others[0].startswith(b"{")) else None
 
 
 def parse_mapping(text: str, start: Place, problems: Problems) -> MappingNode:
@@ -161,7 +197,11 @@ def parse_mapping(text: str, start: Place, problems: Problems) -> MappingNode:
         raise ConfigError([f"{error.sentence} ({error.place})"]) from None
     if isinstance(node, MappingNode):
         return node
-    got = "an empty file" if isinstance(node, ScalarNode) and node.is_null else node
+    got: object = node
+    if isinstance(node, ScalarNode) and node.is_null:
+        got = "an empty file"
+    elif isinstance(node, ScalarNode) and _ASSIGNMENT.match(text):
+        got = "lines of KEY=VALUE, where YAML has key: value"
     raise ConfigError(
         [f"A configuration must be a mapping of keys to values, got {got} ({start.source})"]
     )
@@ -184,7 +224,7 @@ def apply_assignments(
     return root
 
 
-def _read_text(path: str) -> str:
+def _read_content(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -195,6 +235,10 @@ def _read_text(path: str) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError([f"The configuration {clean(path)} cannot be read: {reason}"]) from None
+    return content
+
+
+def _decode(content: bytes, path: str) -> str:
     if len(content) > MAX_BYTES:
         raise ConfigError(
             [f"A configuration must have at most {MAX_BYTES} bytes, got more ({path})"]

@@ -94,7 +94,7 @@ def describe_sweeps(output: str) -> dict[str, object] | None:
                 "documents": len(cluster.documents),
                 "p_value": cluster.p_value,
                 "sweeps": list(cluster.sweeps),
-                "words": list(cluster.words[:SHOWN_WORDS]),
+                "words": list(cluster.written[:SHOWN_WORDS]),
             }
             for cluster in state.clusters
         },

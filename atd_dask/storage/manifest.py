@@ -105,6 +105,11 @@ def read_manifest(place: Place) -> Manifest:
     content = place.read(MANIFEST)
     if content is None and not place.names():
         raise InputError(f"there is no store at {place.url}: ingest it first or correct the path")
+    if content is None and place.is_file():
+        raise InputError(
+            f"a store, and the output of a run, is a folder, but {place.url} is a file: correct the"
+            " path"
+        )
     if content is None:
         raise InputError(
             f"{place.url} is not a finished store of atd-dask, it has no {MANIFEST}: run the "

@@ -138,6 +138,11 @@ class Place:
                 return []
         return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
+    def is_file(self) -> bool:
+        backend, path = self._backend()
+        with _reaching(self.url):
+            return bool(backend.isfile(path))
+
     def check_replaceable(self) -> None:
         """Refuse a place that holds anything but a store of ours."""
         names = self.names()

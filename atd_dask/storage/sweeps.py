@@ -49,6 +49,7 @@ class KnownCluster:
 
     number: int
     words: tuple[str, ...]
+    written: tuple[str, ...]  # the same words as people write them
     p_value: float  # the one that decided when it was found
     sweeps: tuple[int, ...] = ()  # in which it was found and went on
     documents: tuple[str, ...] = ()
@@ -122,7 +123,8 @@ def read_state(output: str) -> SweepState | None:
 
 
 def _read_cluster(told: dict[str, Any]) -> KnownCluster:
-    for name in ("sweeps", "documents", "words"):
+    told.setdefault("written", told["words"])  # earlier versions kept the words alone
+    for name in ("sweeps", "documents", "words", "written"):
         told[name] = tuple(told[name])
     return KnownCluster(**told)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 
-from atd_dask.errors import AtdError
+from atd_dask.errors import AtdError, InputError
+from atd_dask.storage.files import join
 from atd_dask.storage.groups import SealedGroup, chunk_keys
 from atd_dask.storage.manifest import ContentHash, Manifest, read_manifest
 from atd_dask.storage.places import MANIFEST, Place
@@ -39,6 +40,38 @@ def verify(url: str | os.PathLike[str]) -> list[str]:
             problems += _check_array(group, path)
     problems += [f"{name} does not belong to the store" for name in files if name not in expected]
     return problems
+
+
+def find_stores(url: str | os.PathLike[str]) -> list[str]:
+    """The stores at or below a place, such as the folder of a run; a place that neither is a store
+    nor has any is an `InputError`."""
+    place = Place.of(url)
+    files = place.files()
+    folders = {name.rpartition("/")[0] for name in files if is_part_of_store(name)}
+    # What lies inside a store, or is being written, is no store of its own.
+    stores = [
+        folder
+        for folder in sorted(folders)
+        if not any(part.startswith(".") for part in folder.split("/"))
+        and not any(above in folders for above in _list_above(folder))
+    ]
+    if not stores:
+        if files == {} and not place.names():
+            raise InputError(f"there is nothing at {place.url} to be verified: correct the path")
+        raise InputError(
+            f"{place.url} must be a store or a folder with stores, such as the output of a run, and"
+            " is neither: correct the path"
+        )
+    return [join(os.fspath(url), folder) if folder else os.fspath(url) for folder in stores]
+
+
+def is_part_of_store(name: str) -> bool:
+    return name.rpartition("/")[2] in (MANIFEST, "zarr.json")
+
+
+def _list_above(folder: str) -> list[str]:
+    parts = folder.split("/") if folder else []
+    return ["/".join(parts[:n]) for n in range(len(parts))]
 
 
 def _check_metadata(place: Place, manifest: Manifest) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atd_dask.distribution.rules import FoundCluster
-from atd_dask.evaluation.results import describe_clusters, order_candidates, write_csv
+from atd_dask.evaluation.results import add_written, describe_clusters, order_candidates, write_csv
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.clusters import Growth, Step
@@ -78,9 +78,15 @@ def test_without_searches_what_was_grown_has_no_support(steps, support):
 
 
 def test_the_table_of_documents():
-    lines = write_csv(describe(make_candidate(9.5, True))).decode().splitlines()
+    clusters = describe(make_candidate(9.5, True))
+    stems = [word["word"] for word in clusters[0]["salient_words"] if word["occurring"]]
+    add_written({"clusters": clusters}, {stems[0]: "spelt, out"})
+    first = clusters[0]["documents"][0]["row"]
+    lines = write_csv(clusters, {first: 'a "passage"'}).decode().splitlines()
     rows = list(csv.DictReader(lines))
     assert [row["id"] for row in rows] == ["a", "c"]
+    assert [row["passage"] for row in rows] == ['a "passage"', ""]
+    assert [row["words"] for row in rows] == [" ".join(["spelt, out", *stems[1:]])] * 2
     for row in rows:
         assert (row["cluster"], row["significant"]) == ("1", "True")
         assert (row["support"], row["p_value"]) == ("9.5", "0.2")

@@ -213,7 +213,10 @@ MODEL = {
     "salient_words_per_topic": 7,
     "path": "elsewhere",
 }
-WORDS = [{"word": "coffee", "occurring": True}, {"word": "tea", "occurring": False}]
+WORDS = [
+    {"word": "coffe", "written": "coffee", "occurring": True},
+    {"word": "tea", "written": "tea", "occurring": False},
+]
 RESULT = {
     "clusters": [
         {"index": 1, "size": 9, "p_value": 0.001, "significant": True, "salient_words": WORDS},
@@ -224,22 +227,25 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "ingest": (
         {"corpus": SUMMARY},
         [
-            "part   documents  copies  tokens  terms  skipped  store",
-            "train  3          1       9       5      0        somewhere",
+            "part   documents  copies  tokens  terms  skipped",
+            "train  3          1       9       5      0",
+            "store of train: somewhere",
         ],
     ),
     "train": (
         {"null_model": MODEL},
         [
-            "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its own a"
-            " topic, elsewhere",
+            "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its",
+            "  own a topic",
+            "null model: elsewhere",
         ],
     ),
     "detect": (
         {"result": RESULT},
         [
-            "cluster  documents  p-value  significant  words",
-            "1        9          0.001    yes          coffee",
+            "cluster  documents  p-value  significant",
+            "1        9          0.001    yes",
+            "words of 1: coffee",
         ],
     ),
 }
@@ -459,11 +465,15 @@ def test_a_sweep(
     assert result.exit_code == status
     table, told = result.stdout.splitlines()[:2], result.stdout.splitlines()[2:]
     assert table == [
-        "sweep  new  tested  unseen words  clusters  report",
-        "2      20   60      1.2%          1         out/sweeps/0002/report.html",
+        "sweep  new  tested  unseen words  clusters",
+        "2      20   60      1.2%          1",
     ]
     news = ["sweep 2: cluster 1 goes on, 1 of 9 documents: coffee�[31m"] if alerts else []
-    assert told == [*news, "history: out/index.html"]
+    assert told == [
+        *news,
+        "report of sweep 2: out/sweeps/0002/report.html",
+        "history: out/index.html",
+    ]
 
 
 def test_a_sweep_without_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

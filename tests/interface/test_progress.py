@@ -254,3 +254,31 @@ def test_the_stream_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(io.StringIO(), quiet=True) == ""
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in shown(Terminal())
+
+
+def test_a_task_that_waits_for_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atd_dask.interface.progress.SECONDS_BETWEEN_LOOKS", 0.001)
+    told = threading.Event()
+
+    class Lines(PlainLines):
+        def show_task(self, event: str, task: Task) -> None:
+            super().show_task(event, task)
+            if event == "waiting":
+                told.set()
+
+    stream = io.StringIO()
+    with Progress(Lines(stream, seconds=3600)).task("read", 2, "pages", lambda: True) as task:
+        assert told.wait(60)
+        task.advance(2)
+        assert task.note == ""
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == ["read: started, 2 pages", "read: compiling, once"]
+    assert lines[2].startswith("read: done, 2 pages in ")
+    assert len(lines) == 3
+
+
+def test_a_task_that_gets_on_at_once_has_no_excuse() -> None:
+    stream = io.StringIO()
+    with Progress(PlainLines(stream)).task("read", 2, "pages", lambda: False) as task:
+        task.advance(2)
+    assert "compiling" not in stream.getvalue()

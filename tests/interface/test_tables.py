@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
-from atd_dask.interface.tables import format_facts, print_clusters, print_corpora, print_table
+from atd_dask.interface.tables import (
+    format_facts,
+    print_clusters,
+    print_corpora,
+    print_sweeps,
+    print_table,
+)
 
 PARTS: dict[str, Any] = {
     "train": {
@@ -34,11 +42,13 @@ PARTS: dict[str, Any] = {
 def test_corpora(capsys: pytest.CaptureFixture[str]) -> None:
     print_corpora(PARTS)
     assert capsys.readouterr().out.splitlines() == [
-        "part   documents  copies  tokens  terms  skipped  store",
-        "train  12,345     1,001   7       3      1,002    runs/a/train.zarr",
-        "test   1          0       2       3      0        [b]x",
+        "part   documents  copies  tokens  terms  skipped",
+        "train  12,345     1,001   7       3      1,002",
+        "test   1          0       2       3      0",
         "train: skipped 1,000, no field text; the first: a.jsonl:9",
         "train: skipped 2, not JSON; the first: a.jsonl:3�[31m",
+        "store of train: runs/a/train.zarr",
+        "store of test: [b]x",
     ]
 
 
@@ -53,12 +63,14 @@ def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
     evaluation = {"group": {"f1": 0.6, "auc": 0.7}, "individual": {"f1": 0.8, "auc": 0.9}}
     print_clusters({"clusters": clusters, "evaluation": evaluation})
     shown = " ".join(f"w{n}�" for n in (0, 2, 3, 4, 5, 6, 7, 8))
-    gap = " " * (len(shown) - len("words"))
     assert capsys.readouterr().out.splitlines() == [
-        f"cluster  documents  p-value   significant  words{gap}  label  recall  precision  F1"
-        "    AUC",
-        f"1        1,234      0.000999  yes          {shown}  tea    0.50    1.00       0.67  0.75",
+        "cluster  documents  p-value   significant",
+        "1        1,234      0.000999  yes",
         "2        1,234      0.000999  no",
+        f"words of 1: {shown}",
+        "words of 2: none",
+        "cluster  recall  precision  F1    AUC   label",
+        "1        0.50    1.00       0.67  0.75  tea",
         "mean of the significant clusters: F1 0.60, AUC 0.70",
         "their documents together: F1 0.80, AUC 0.90",
     ]
@@ -74,10 +86,56 @@ def test_the_support_of_clusters(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     print_clusters({"clusters": clusters})
     assert capsys.readouterr().out.splitlines() == [
-        "cluster  documents  support  search p-value  p-value   significant  words",
+        "cluster  documents  support  search p-value  p-value   significant",
         "1        1,234      123.5    0.05            0.000999  yes",
         "2        1,234      -0.5     1               0.000999  no",
+        "words of 1: none",
+        "words of 2: none",
     ]
+
+
+LONG = "Donaudampfschifffahrtsgesellschaftskapitänswitwe" * 2
+WIDE = "火山喷发" * 15
+
+
+def list_everything() -> None:
+    """Every table with the longest things that a corpus may bring."""
+    words = [{"word": "s", "written": w, "occurring": True} for w in (LONG, WIDE, "lava") * 3]
+    figures = {"support": 123456.7, "search_p_value": 0.000012345, "p_value": 0.000999}
+    found = {"label": WIDE + LONG, "recall": 1, "precision": 1, "f1": 1, "auc": 1}
+    cluster = {"index": 1, "size": 1234567, "n_copies": 123456, "significant": True} | figures
+    cluster |= {"salient_words": words, "evaluation": found}
+    group = {"size": 1234, "words": ["s"], "written": [LONG, WIDE]}
+    print_clusters({"clusters": [cluster], "copies": [group]})
+    sizes = {"documents": 10**8, "copies": 10**7, "tokens": 10**11, "terms": 10**7}
+    skipped = {f"no field {LONG}": {"documents": 10**6, "first": f"{WIDE}.jsonl:1"}}
+    print_corpora({"validation": sizes | {"path": "p", "skipped": skipped}})
+    print_table(["id", "words", "labels"], [[LONG, WIDE, "a b"], ["x", "y", f"{LONG} {WIDE}"]])
+    news = {"cluster": 1, "kind": "new", "size": 9, "written": [LONG, WIDE], "words": ["s"]}
+    line = {"sweep": 1, "documents": 10**7, "tested": 10**7, "unseen_share": 0.5, "clusters": []}
+    print_sweeps("out", [line], [{"sweep": 1, "clusters": [news | {"documents": []}]}])
+
+
+def test_all_lines_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    list_everything()
+    out = capsys.readouterr().out
+    assert max(map(cell_len, out.splitlines())) <= 80
+    joined = "".join(out.split())
+    assert LONG in joined, "nothing is cut"
+    assert WIDE in joined
+
+
+def test_all_lines_fit_80_columns_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("COLUMNS", "80")
+    list_everything()
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    assert max(map(cell_len, shown.splitlines())) <= 80
 
 
 def test_a_table_on_a_terminal_shows_text_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

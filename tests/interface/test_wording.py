@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atd_dask.interface.wording import alternatives, clean, nearest, shorten
+from atd_dask.interface.wording import alternatives, clean, fold, measure, nearest, shorten
 
 
 @given(st.text(st.characters(codec=None)))
@@ -39,3 +39,10 @@ def test_alternatives() -> None:
 def test_nearest() -> None:
     assert nearest("membersip", ["membership", "significance"]) == "membership"
     assert nearest("zzz", ["membership", "significance"]) is None
+
+
+def test_lines_are_folded_by_columns_at_blanks_if_there_are_any() -> None:
+    assert fold("one two three", 7) == ["one two", "three"]
+    assert fold("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert fold("火山喷发", 5) == ["火山", "喷发"]
+    assert (measure("火山"), measure("e\u0301"), measure("ab")) == (4, 1, 2)

@@ -203,7 +203,7 @@ corpus:
   train: {format: jsonl, path: train.jsonl}
   test: {format: jsonl, path: test.jsonl}
 """
-    with pytest.raises(InputError, match="training documents must have a word that is kept"):
+    with pytest.raises(InputError, match=r"corpus\.train must have documents .* no word is left"):
         make(tmp_path, client, text)
 
 
@@ -267,4 +267,5 @@ def test_many_words_that_training_lacks_are_told(tmp_path, client, capsys):
     ingest(config, client, make_progress())
     told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(told) == 1
-    assert "3 of 5 words in test do not occur in the training documents" in told[0]
+    assert "60% of the words of the batch (3 of 5) are in no training document, such as" in told[0]
+    assert "such as goal, match, striker: " in told[0]

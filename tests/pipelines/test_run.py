@@ -37,7 +37,7 @@ cluster: {local: {workers: 1, threads: 1}}
 corpus:
   train: {format: ldac, path: train.ldac, vocabulary: words.txt}
   validation: {format: ldac, path: train.ldac, vocabulary: words.txt}
-  test: {format: ldac, path: train.ldac, vocabulary: words.txt}
+  test: {format: ldac, path: test.ldac, vocabulary: words.txt}
 null_model: {topics: {max: 8, min: 4}}
 detection: {settle: false, seeds: 2, max_clusters: 1, significance: {replicates: 100, searches: 0}}
 """
@@ -49,11 +49,12 @@ def prepare(folder, restarts=1, n_docs=200):
     """A small corpus of two subjects, and its configuration."""
     rng = random.Random(2)
     (folder / "words.txt").write_text("".join(f"word{n}\n" for n in range(100)))
-    lines = []
-    for d in range(n_docs):
-        own = {rng.randrange(50) + 50 * (d % 2): rng.randrange(1, 5) for _ in range(25)}
-        lines.append(" ".join([str(len(own)), *(f"{n}:{c}" for n, c in own.items())]))
-    (folder / "train.ldac").write_text("".join(f"{line}\n" for line in lines))
+    for part in ("train", "test"):
+        lines = []
+        for d in range(n_docs):
+            own = {rng.randrange(50) + 50 * (d % 2): rng.randrange(1, 5) for _ in range(25)}
+            lines.append(" ".join([str(len(own)), *(f"{n}:{c}" for n, c in own.items())]))
+        (folder / f"{part}.ldac").write_text("".join(f"{line}\n" for line in lines))
     (folder / "conf.yaml").write_text(
         CONFIG.replace("null_model: {", f"null_model: {{restarts: {restarts}, ")
     )

@@ -32,7 +32,7 @@ LDAC = """
 corpus:
   train: {format: ldac, path: train.ldac, vocabulary: words.txt}
   validation: {format: ldac, path: train.ldac}
-  test: {format: ldac, path: train.ldac}
+  test: {format: ldac, path: test.ldac}
 null_model: {topics: {max: 4, min: 2}, restarts: 2}
 """
 SYNTHETIC = """
@@ -61,11 +61,12 @@ def run_stage(stage, config, client, **options):
 def write_documents(folder, n_docs=40):
     rng = random.Random(2)
     (folder / "words.txt").write_text("".join(f"word{n}\n" for n in range(20)))
-    lines = []
-    for d in range(n_docs):
-        own = {rng.randrange(10) + 10 * (d % 2): rng.randrange(2, 9) for _ in range(6)}
-        lines.append(" ".join([str(len(own)), *(f"{n}:{c}" for n, c in own.items())]))
-    (folder / "train.ldac").write_text("".join(f"{line}\n" for line in lines))
+    for part in ("train", "test"):
+        lines = []
+        for d in range(n_docs):
+            own = {rng.randrange(10) + 10 * (d % 2): rng.randrange(2, 9) for _ in range(6)}
+            lines.append(" ".join([str(len(own)), *(f"{n}:{c}" for n, c in own.items())]))
+        (folder / f"{part}.ldac").write_text("".join(f"{line}\n" for line in lines))
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,7 @@ def test_checkpoints_of_other_settings_are_of_no_use(folder, make, model):
 def test_documents_without_words_are_said(tmp_path, client):
     (tmp_path / "words.txt").write_text("a\n")
     (tmp_path / "train.ldac").write_text("0\n0\n")
+    (tmp_path / "test.ldac").write_text("1 0:1\n")
     config = make_config(tmp_path, LDAC)
     run_stage(ingest, config, client)
     message = r"the training documents must have words, but .*train\.zarr has none"

@@ -127,7 +127,7 @@ def _list_clusters(lines: Sequence[Line]) -> list[ClusterRow]:
                 last=line["sweep"],
                 size=cluster["size"],
                 p_value=show_p_value(cluster["p_value"]),
-                words=tuple(map(clean, cluster["words"])),
+                words=tuple(map(clean, cluster.get("written", cluster["words"]))),
                 report=before.report if before else _link(line["sweep"]),
             )
     return list(reversed(rows.values()))

@@ -55,6 +55,13 @@ def find_forms(texts: Iterable[str], tokeniser: Tokeniser) -> dict[str, str]:
     }
 
 
+def join_excerpt(passage: Passage) -> str:
+    """The excerpt on one line, for a table; it begins with nothing that a spreadsheet would take
+    for a formula."""
+    line = " ".join("".join(piece.text for piece in passage.excerpt).split())
+    return line.lstrip("=+-@ ")
+
+
 # Where a marked word begins and ends, and its kind.
 Mark = tuple[int, int, str]
 

@@ -397,7 +397,8 @@ def _view_continuing(sweep: Mapping[str, Any]) -> Iterator[ContinuingView]:
                 number=told["cluster"],
                 size=told["size"],
                 about=tuple(
-                    shorten(word, SUMMARY_LETTERS) for word in told["words"][:SUMMARY_WORDS]
+                    shorten(word, SUMMARY_LETTERS)
+                    for word in told.get("written", told["words"])[:SUMMARY_WORDS]
                 ),
                 ids=tuple(shorten(document["id"], 80) for document in told["documents"]),
             )

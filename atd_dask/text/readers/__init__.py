@@ -53,6 +53,16 @@ def shards(
     return found
 
 
+def check_fields(source: Source, options: TextOptions) -> None:
+    """The fields that a source names must be there. Tables are asked when they are read, by their
+    header; lines of JSON before, as each has fields of its own."""
+    if source.format == "jsonl":
+        from atd_dask.text.readers import jsonl, records
+
+        records.check_encoding(source)
+        records.check_fields(jsonl.read_records(_path(source), source, options), source)
+
+
 def counts(source: Source) -> CountedCorpus:
     """A corpus that is counted already."""
     if source.format not in COUNT_FORMATS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -90,6 +91,19 @@ def shards(
                 for first_line, stop in _find_ends(stream):
                     yield Lines(file, source, options.max_bytes, first_line, start, stop)
                     start = stop
+
+
+def read_records(path: str, source: Source, options: TextOptions) -> Iterator[dict[str, object]]:
+    """The objects of all files, for a look at their fields; whatever else is there is passed."""
+    for file in find_files(path, ENDINGS):
+        with open_file(file.url) as stream:
+            for line in split_lines(read_blocks(stream), options.max_bytes):
+                with suppress(RecursionError, ValueError):
+                    record = _decode(
+                        (line or b"").decode(source.encoding, "replace").removeprefix("\ufeff")
+                    )
+                    if isinstance(record, dict):
+                        yield record
 
 
 def _find_ends(stream: IO[bytes]) -> Iterator[tuple[int, int]]:

@@ -68,8 +68,10 @@ def _load(path: str) -> Any:
             zipfile.BadZipFile,
             zlib.error,
         ) as error:
+            # NumPy takes whatever it does not know for a pickle, and says how to trust it.
+            reason = "it is none" if "pickle" in str(error) else error
             raise InputError(
-                f"{path} must be a sparse matrix of numbers as scipy saves it: {error}"
+                f"{path} must be a sparse matrix of numbers as scipy saves it: {reason}"
             ) from error
     matrix.sum_duplicates()
     matrix.eliminate_zeros()

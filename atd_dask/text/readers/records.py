@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from atd_dask.documents import Document, Skipped
 from atd_dask.errors import InputError
@@ -12,6 +12,9 @@ from atd_dask.text.readers.files import clean_text
 TOO_LARGE = "larger than corpus.text.max_bytes"
 
 _DEFAULTS = Source(format="")
+
+# So many fields are named where one is missed.
+MOST_NAMES = 10
 
 
 def make_document(
@@ -43,8 +46,37 @@ def check_columns(names: Sequence[str], source: Source, place: str) -> None:
         if times > 1:
             raise InputError(f"column {name} ({key}) must stand once in {place}, got {times}")
         if not times and (key == "text_field" or name != getattr(_DEFAULTS, key)):
-            columns = ", ".join(map(clean_text, names))
+            columns = list_names(names)
             raise InputError(f"{place} must have the column {name} ({key}), got {columns}")
+
+
+def check_fields(records: Iterable[Mapping[str, object]], source: Source) -> None:
+    """Some record must have the text field, and those that the user named. As a rule the first has
+    them all, and no other is looked at."""
+    wanted = {
+        key: name
+        for key in ("text_field", "id_field", "labels_field")
+        if (name := getattr(source, key)) != getattr(_DEFAULTS, key) or key == "text_field"
+    }
+    names: dict[str, None] = {}
+    for record in records:
+        wanted = {key: name for key, name in wanted.items() if name not in record}
+        if not wanted:
+            return
+        if len(names) <= MOST_NAMES:
+            names |= dict.fromkeys(record)
+    if names:
+        key, name = next(iter(wanted.items()))
+        raise InputError(
+            f"{source.path} must have the field {name} ({key}), but no document has it: their"
+            f" fields are {list_names(list(names))}"
+        )
+
+
+def list_names(names: Sequence[str]) -> str:
+    """The first names of fields, each cut: what is read with the wrong format has no end."""
+    shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in names[:MOST_NAMES]]
+    return clean_text(", ".join(shown)) + (" …" if len(names) > MOST_NAMES else "")
 
 
 def check_encoding(source: Source) -> None:
