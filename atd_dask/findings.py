@@ -16,6 +16,7 @@ from typing import Any
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
+from atd_dask.evaluation.results import is_raised
 from atd_dask.evaluation.scores import DocumentScores, score_documents
 from atd_dask.interface.report.numbers import count, show_p_value
 from atd_dask.interface.report.passages import Piece, mark_words
@@ -192,7 +193,7 @@ class Findings:
             tuple(
                 entry.get("written", entry["word"])
                 for entry in cluster["salient_words"]
-                if entry["occurring"] and entry["probability"] > entry["shared_probability"]
+                if is_raised(entry)
             ),
         )
 
@@ -258,11 +259,7 @@ class Findings:
         if text is None or self._tokeniser is None:
             return ""
         salient = next(c for c in self.result["clusters"] if c["index"] == cluster.number)
-        kinds = {
-            entry["word"]: "more"
-            for entry in salient["salient_words"]
-            if entry["probability"] > entry["shared_probability"]
-        }
+        kinds = {word["word"]: "more" for word in salient["salient_words"] if is_raised(word)}
         passage = mark_words(text, self._tokeniser.locate(text), kinds)
         return "".join(map(_show_piece, passage.excerpt))
 

@@ -13,7 +13,7 @@ import numpy as np
 from atd_dask.pipelines.ingest import texts_path
 
 from atd_dask.errors import InputError
-from atd_dask.evaluation.results import FORMAT
+from atd_dask.evaluation.results import FORMAT, is_raised
 from atd_dask.interface.report import Sources, render
 from atd_dask.interface.report.passages import find_forms, join_excerpt, mark_words
 from atd_dask.interface.report.sources import (
@@ -158,7 +158,7 @@ def read_wording(output: str, result: Mapping[str, Any], test: CorpusStore) -> W
         return Wording({}, {})
     passages = {}
     for cluster in result["clusters"]:
-        kinds = {word["word"]: "more" for word in cluster["salient_words"] if word["occurring"]}
+        kinds = {word["word"]: "more" for word in cluster["salient_words"] if is_raised(word)}
         for document in cluster["documents"]:
             if (text := texts.get(document["row"])) is not None:
                 passage = mark_words(text, tokeniser.locate(text), kinds)

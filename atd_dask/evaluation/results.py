@@ -154,6 +154,11 @@ def evaluate_clusters(
     }
 
 
+def is_raised(word: Mapping[str, Any]) -> bool:
+    """Whether a salient word is more likely in the cluster than elsewhere, and occurs."""
+    return bool(word["occurring"] and word["probability"] > word["shared_probability"])
+
+
 def add_written(result: dict[str, Any], forms: Mapping[str, str]) -> None:
     """Puts beside each word of a result, such as a stem, how the documents write it; a word without
     a form stands for itself."""
@@ -185,7 +190,7 @@ def write_csv(clusters: Sequence[dict[str, Any]], passages: Mapping[int, str]) -
     )
     for cluster in clusters:
         judged = [cluster[name] for name in ("index", "significant", "p_value")]
-        about = [word["written"] for word in cluster["salient_words"] if word["occurring"]]
+        about = [word["written"] for word in cluster["salient_words"] if is_raised(word)]
         beside = [*(cluster[name] for name in figures), " ".join(about[:SHOWN_WORDS])]
         for document in cluster["documents"]:
             row, labels = document["row"], " ".join(document["labels"])

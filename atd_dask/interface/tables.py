@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from atd_dask.evaluation.results import is_raised
 from atd_dask.interface.wording import clean, fold, measure, shorten
 
 WIDTH = 80
@@ -122,7 +123,7 @@ def print_clusters(result: Mapping[str, Any]) -> None:
     else:
         print("no cluster was found")
     for cluster in result["clusters"]:
-        words = [w.get("written", w["word"]) for w in cluster["salient_words"] if w["occurring"]]
+        words = [w.get("written", w["word"]) for w in cluster["salient_words"] if is_raised(w)]
         _print_line(f"words of {cluster['index']}: {' '.join(words[:SHOWN_WORDS]) or 'none'}")
     _print_agreement(result["clusters"])
     if groups := result.get("copies"):

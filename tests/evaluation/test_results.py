@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from atd_dask.distribution.rules import FoundCluster
-from atd_dask.evaluation.results import add_written, describe_clusters, order_candidates, write_csv
+from atd_dask.evaluation.results import (
+    add_written,
+    describe_clusters,
+    is_raised,
+    order_candidates,
+    write_csv,
+)
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.clusters import Growth, Step
@@ -79,7 +85,7 @@ def test_without_searches_what_was_grown_has_no_support(steps, support):
 
 def test_the_table_of_documents():
     clusters = describe(make_candidate(9.5, True))
-    stems = [word["word"] for word in clusters[0]["salient_words"] if word["occurring"]]
+    stems = [word["word"] for word in clusters[0]["salient_words"] if is_raised(word)]
     add_written({"clusters": clusters}, {stems[0]: "spelt, out"})
     first = clusters[0]["documents"][0]["row"]
     lines = write_csv(clusters, {first: 'a "passage"'}).decode().splitlines()

@@ -213,9 +213,10 @@ MODEL = {
     "salient_words_per_topic": 7,
     "path": "elsewhere",
 }
+RAISED = {"probability": 0.2, "shared_probability": 0.1}
 WORDS = [
-    {"word": "coffe", "written": "coffee", "occurring": True},
-    {"word": "tea", "written": "tea", "occurring": False},
+    {"word": "coffe", "written": "coffee", "occurring": True} | RAISED,
+    {"word": "tea", "written": "tea", "occurring": False} | RAISED,
 ]
 RESULT = {
     "clusters": [

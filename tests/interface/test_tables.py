@@ -16,6 +16,7 @@ from atd_dask.interface.tables import (
     print_table,
 )
 
+RAISED = {"probability": 0.2, "shared_probability": 0.1}
 PARTS: dict[str, Any] = {
     "train": {
         "documents": 12345,
@@ -53,7 +54,8 @@ def test_corpora(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [{"word": f"w{n}\x1b", "occurring": n != 1} for n in range(12)]
+    words = [{"word": f"w{n}\x1b", "occurring": n != 1} | RAISED for n in range(12)]
+    words.insert(2, words[0] | {"word": "rarer", "shared_probability": 0.3})
     cluster = {"index": 1, "size": 1234, "p_value": 0.000999, "significant": True}
     found = {"label": "tea", "recall": 0.5, "precision": 1, "f1": 2 / 3, "auc": 0.75}
     clusters = [
@@ -100,7 +102,9 @@ WIDE = "火山喷发" * 15
 
 def list_everything() -> None:
     """Every table with the longest things that a corpus may bring."""
-    words = [{"word": "s", "written": w, "occurring": True} for w in (LONG, WIDE, "lava") * 3]
+    words = [
+        {"word": "s", "written": w, "occurring": True} | RAISED for w in (LONG, WIDE, "lava") * 3
+    ]
     figures = {"support": 123456.7, "search_p_value": 0.000012345, "p_value": 0.000999}
     found = {"label": WIDE + LONG, "recall": 1, "precision": 1, "f1": 1, "auc": 1}
     cluster = {"index": 1, "size": 1234567, "n_copies": 123456, "significant": True} | figures

@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from atd_dask.evaluation.results import is_raised
 from atd_dask.interface.report import charts
 from atd_dask.interface.report.numbers import (
     count,
@@ -240,11 +241,6 @@ def _look_up(settings: Mapping[str, Any], *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
-
-
-def is_raised(word: Mapping[str, Any]) -> bool:
-    """Whether a salient word is more likely in the cluster than elsewhere, and occurs."""
-    return bool(word["occurring"] and word["probability"] > word["shared_probability"])
 
 
 def _view_cluster(
