@@ -13,7 +13,6 @@ from importlib import import_module, resources
 from threading import Lock
 
 SNOWBALL = frozenset(
-    # fmt: off
     {
         "arabic",
         "armenian",
@@ -49,12 +48,10 @@ SNOWBALL = frozenset(
         "turkish",
         "yiddish",
     }
-    # fmt: on
 )
 
 # The package's Greek list is one of ancient Greek: it is left out.
 WITH_STOP_WORDS = frozenset(
-    # fmt: off
     {
         "arabic",
         "bulgarian",
@@ -88,7 +85,6 @@ WITH_STOP_WORDS = frozenset(
         "ukrainian",
         "vietnamese",
     }
-    # fmt: on
 )
 
 # Written without blanks between words; Lao, Khmer and Burmese have neither stems nor stop words.
