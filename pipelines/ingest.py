@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,11 @@ from atd_dask.pipelines.checks import (
     check_labels,
     check_sources,
     tell_unseen,
+)
+from atd_dask.pipelines.languages import (
+    lacks_segmentation,
+    settle_language,
+    settle_segmentation,
 )
 
 from atd_dask.distribution.copies import find_copies
@@ -33,9 +37,10 @@ from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import Encoding, Gathering, Lexicon, WordCounts
-from atd_dask.text.options import Source
+from atd_dask.text.options import Source, describe_text
 from atd_dask.text.readers.counted import CountedCorpus
 from atd_dask.text.readers.files import Inputs, look_at_files
+from atd_dask.text.segmentation import MISSING
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -66,7 +71,9 @@ def ingest(
     with progress.task("look at the documents", unit="bytes") as task:
         inputs = _look_at_inputs(config, progress, task)
     digests = [given.sha256 for given in inputs.values()]
-    key = stage_key(FORMAT, config.seed, as_dict(config.corpus), digests)
+    config = settle_segmentation(config)
+    corpus = as_dict(config.corpus) | {"text": describe_text(config.corpus.text)}
+    key = stage_key(FORMAT, config.seed, corpus, digests)
     done = None if fresh else finished_stage(config.output, "ingest", key)
     if done is not None and all(_is_there(part) for part in done.values()):
         progress.say("the corpus stores are up to date")
@@ -127,6 +134,7 @@ def _is_there(part: dict[str, Any]) -> bool:
 def _ingest(
     config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
 ) -> dict[str, Any]:
+    config = settle_language(config, progress)
     lexicon = Lexicon()
     with ExitStack() as scratch:
 
@@ -148,6 +156,8 @@ def _ingest(
             parts, vocabulary = _gather_parts(config, client, gather)
         for part in parts.values():
             scratch.enter_context(closing(part))
+        if lacks_segmentation(config.corpus.text, lexicon.words()):
+            progress.warn(MISSING)
         if vocabulary is None:
             vocabulary = choose_vocabulary(config, parts["train"])
         parts = {part: parts[part] for part in PARTS if part in parts}
@@ -283,7 +293,7 @@ def store_part(
     attributes = {
         "part": part,
         "dataset": config.corpus.dataset,
-        "text": dataclasses.asdict(config.corpus.text),
+        "text": describe_text(config.corpus.text),
         "skipped": documents.skipped,
     }
     n_unseen = 0

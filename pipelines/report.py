@@ -29,7 +29,7 @@ from atd_dask.storage.places import Place
 from atd_dask.storage.runs import RESULT, read_result, read_run
 from atd_dask.storage.sweeps import sweep_name
 from atd_dask.storage.texts import TextStore
-from atd_dask.text.options import TextOptions
+from atd_dask.text.options import read_text
 from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10
@@ -204,9 +204,7 @@ def open_texts(output: str, part: str) -> TextStore | None:
 def find_tokeniser(store: CorpusStore) -> Tokeniser | None:
     """The tokeniser that counted the words of a corpus."""
     told = store.attributes.get("text")
-    if told is None:
-        return None
-    return Tokeniser(TextOptions(**told | {"extra_stop_words": tuple(told["extra_stop_words"])}))
+    return None if told is None else Tokeniser(read_text(told))
 
 
 def _find_folder(run: Mapping[str, Any] | None) -> Path | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from atd_dask.pipelines.collect import collect
 from atd_dask.pipelines.examination import Examination, make_line
 from atd_dask.pipelines.ingest import corpus_path
+from atd_dask.pipelines.languages import settle_as
 from atd_dask.pipelines.record import record_run
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.retrain import FIRST, batch_store, find_reason, make_model, model_config
@@ -29,7 +30,7 @@ from atd_dask.distribution.lazy import LazyClient, when_open
 from atd_dask.distribution.observation import name_tasks
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.alerts import deliver, list_channels
-from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.interface.config import RunConfig
 from atd_dask.interface.consistency import GROWING
 from atd_dask.interface.report.history import render_history
 from atd_dask.interface.wording import alternatives
@@ -50,6 +51,7 @@ from atd_dask.storage.sweeps import (
     write_object,
     write_state,
 )
+from atd_dask.text.options import describe_text
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -97,6 +99,9 @@ def sweep(
     if state.model is None:
         note = make_model(config, state, FIRST, cluster, progress)
         state = _commit(config, replace(state, model=note))
+    assert state.model is not None
+    first = model_config(config, state.model.generation)
+    config = settle_as(config, corpus_path(first, "train"))
     before = state.sweep
     while True:
         plan = _read_plan(config, state)
@@ -141,7 +146,7 @@ def check_repository(config: RunConfig) -> None:
 
 def _make_key(config: RunConfig) -> str:
     """Of the settings that all sweeps of a folder share: what a word is, and what a model."""
-    text = as_dict(config.corpus.text)
+    text = describe_text(config.corpus.text)
     return stage_key(text, config.compatibility, config.null_model.topic_model)
 
 

@@ -33,7 +33,10 @@ from atd_dask.interface.yaml_nodes import (
     read_mapping,
 )
 from atd_dask.text import datasets
+from atd_dask.text.languages import LANGUAGES
 from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.segmentation import SEGMENTATIONS
+from atd_dask.text.splitting import TOKENS
 from atd_dask.text.words import LETTERS, STEMMERS, STOP_WORDS
 
 FORMATS = tuple(USED_KEYS)
@@ -330,11 +333,38 @@ RULES: RuleTable = {
         "encoding": Rule("the encoding of the text; it must leave ASCII as it is"),
     },
     TextOptions: {
+        "language": Rule(
+            "the language of the documents; `auto` finds it out from train, `other` is any that is"
+            " not listed",
+            choices=LANGUAGES,
+        ),
+        "tokens": Rule(
+            "`words+numbers` also keeps numbers and words with digits; `code` is for logs and"
+            " source code",
+            choices=TOKENS,
+        ),
         "letters": Rule("which letters make words", choices=LETTERS),
-        "min_letters": Rule("shorter words are dropped", at_least=1),
-        "stop_words": Rule("the list of words that are dropped", choices=STOP_WORDS),
+        "min_letters": Rule(
+            "shorter words are dropped; 2 are enough for a word with a digit or in a script such as"
+            " Han, kana, Hangul and Thai, unless `language` is english and `tokens` words",
+            at_least=1,
+        ),
+        "stop_words": Rule(
+            "the list of words that are dropped; `language` takes that of the language, english-1"
+            " for English",
+            choices=STOP_WORDS,
+        ),
         "extra_stop_words": Rule("further words that are dropped"),
-        "stemmer": Rule("how words are stemmed", choices=STEMMERS),
+        "stemmer": Rule(
+            "how words are stemmed; `language` takes the stemmer of the language, porter-nltk for"
+            " English",
+            choices=STEMMERS,
+        ),
+        "segmentation": Rule(
+            "how text in scripts without blanks between words is cut; `auto` is `icu` where the"
+            " extra `segmentation` is installed",
+            choices=SEGMENTATIONS,
+        ),
         "min_distinct": Rule("documents with fewer distinct words are skipped", at_least=1),
         "max_distinct": Rule("documents with more distinct words are skipped", at_least=1),
         "max_bytes": Rule("larger documents are skipped", at_least=1),

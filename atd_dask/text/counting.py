@@ -79,7 +79,7 @@ class _Numbers:
     def _learn_runs(self) -> None:
         runs, place = self._runs.read(self._runs_learnt)
         if runs:
-            numbers = [self._number_run(run.decode()) for run in runs]
+            numbers = [self._number_run(self.tokeniser.decode(run)) for run in runs]
             self._number_of_run = np.append(self._number_of_run, np.array(numbers, np.int32))
             self._runs_learnt = place
 

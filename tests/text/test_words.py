@@ -112,9 +112,16 @@ def test_a_tokeniser_travels_without_its_memo() -> None:
 
 @pytest.mark.parametrize(
     ("key", "known"),
-    [("letters", "unicode, ascii"), ("stop_words", "english-1, none"), ("stemmer", "porter-nltk")],
+    [
+        ("language", "english, auto, arabic"),
+        ("tokens", "words, words+numbers, code"),
+        ("letters", "unicode, ascii"),
+        ("stop_words", "language, english-1, none"),
+        ("stemmer", "language, porter-nltk, none"),
+        ("segmentation", "auto, icu, bigrams"),
+    ],
 )
 def test_an_unknown_value_is_named(key: str, known: str) -> None:
     sentence = re.escape(f"corpus.text.{key} must be one of {known}")
-    with pytest.raises(ConfigError, match=f"{sentence}.*, got 'french'"):
-        Tokeniser(replace(TextOptions(), **{key: "french"}))
+    with pytest.raises(ConfigError, match=f"{sentence}.*, got 'gibberish'"):
+        Tokeniser(replace(TextOptions(), **{key: "gibberish"}))

@@ -114,7 +114,8 @@ def _cut(text: str, marks: Sequence[Mark], start: int, end: int) -> tuple[Piece,
     pieces = [Piece("… ")] if start else []
     place = start
     for first, last, kind in marks:
-        if start <= first and last <= end:
+        if start <= first and place < last <= end:
+            first = max(first, place)  # words that are pairs of letters overlap
             pieces += [Piece(_tidy(text[place:first])), Piece(text[first:last], kind)]
             place = last
     pieces.append(Piece(_tidy(text[place:end])))
