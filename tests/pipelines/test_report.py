@@ -91,8 +91,8 @@ def test_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(atd, ["report", str(tmp_path / "none")])
     assert done.exit_code == 2
     assert done.stderr == (
-        "error: a report needs a result of the format atd-dask-result/1, but"
-        f" {tmp_path}/none/result.json is none\n"
+        f"error: a report is made from the output folder of a run, but {tmp_path}/none has no"
+        " result.json: name the folder that the run wrote to\n"
     )
 
 
