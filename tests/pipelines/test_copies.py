@@ -199,7 +199,7 @@ def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
     assert set(spam["words"]) < set(SPAM.split())
     assert (unusual["size"], unusual["cluster"]) == (3, 1)
     print_clusters(result)
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "copies: 2 groups (8 documents) that training lacks; the largest: 5 documents, qq" in out
     assert f"{result['clusters'][0]['size']} + 2" in out
 
