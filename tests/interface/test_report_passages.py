@@ -37,6 +37,19 @@ def test_every_form_of_a_word_is_marked() -> None:
     assert passage.whole == ()
 
 
+def test_pairs_of_letters_that_overlap_are_shown_once() -> None:
+    tokeniser = Tokeniser(TextOptions(language="japanese", segmentation="bigrams"))
+    text = "新東京都庁 Tower"
+    kinds = {"東京": "more", "京都": "more", "都庁": "less"}
+    assert mark_words(text, tokeniser.locate(text), kinds).excerpt == (
+        Piece("新"),
+        Piece("東京", "more"),
+        Piece("都", "more"),
+        Piece("庁", "less"),
+        Piece(" Tower"),
+    )
+
+
 def test_a_long_text_is_shown_by_its_richest_passage() -> None:
     text = "coffee " + "nothing here " * 1000 + "coffee exports, coffee " + "or there " * 1000
     passage = mark(text)

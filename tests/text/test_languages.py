@@ -62,11 +62,22 @@ PUBLISHED = {
 
 # NLTK wrote the rules down by hand, some of them as they were before a later change: so much must
 # agree on the stop words of the language.
-AGREEMENT = dict.fromkeys(
-    "danish finnish french german hungarian italian norwegian portuguese romanian russian spanish"
-    " swedish".split(),
-    0.99,
-) | {"arabic": 0.8, "dutch": 0.75}
+AGREEMENT = {
+    "arabic": 0.8,
+    "danish": 0.99,
+    "dutch": 0.75,
+    "finnish": 0.99,
+    "french": 0.99,
+    "german": 0.99,
+    "hungarian": 0.99,
+    "italian": 0.99,
+    "norwegian": 0.99,
+    "portuguese": 0.99,
+    "romanian": 0.99,
+    "russian": 0.99,
+    "spanish": 0.99,
+    "swedish": 0.99,
+}
 
 SENTENCES = {
     "arabic": "قررت الحكومة أمس أن الضرائب على الشركات الصغيرة سوف تنخفض. كثير من الناس سعداء بهذا"
@@ -86,7 +97,7 @@ SENTENCES = {
     "english": "The government decided yesterday that taxes for small firms will be lowered, but"
     " there is criticism from the opposition, which does not believe that the money will do.",
     "finnish": "Hallitus päätti eilen, että pienten yritysten veroja lasketaan. Monet yrittäjät"
-    " ovat siitä iloisia, mutta oppositio ei usko että rahat riittävät, se sanoi kokouksen jälkeen.",
+    " ovat siitä iloisia, mutta oppositio ei usko että rahat riittävät, se sanoi eilen illalla.",
     "french": "Le gouvernement a décidé hier que les impôts pour les petites entreprises seraient"
     " réduits, mais il y a aussi des critiques de l'opposition, qui ne croit pas à cette décision.",
     "german": "Die Regierung hat gestern beschlossen, dass die Steuern für kleine Betriebe gesenkt"
@@ -101,7 +112,7 @@ SENTENCES = {
     " tetapi ada juga kritik dari oposisi, yang tidak percaya bahwa uang itu akan cukup.",
     "italian": "Il governo ha deciso ieri che le tasse per le piccole imprese saranno più basse, ma"
     " ci sono anche critiche dell'opposizione, che non crede che il denaro sia sufficiente.",
-    "japanese": "政府は昨日、小さな会社の税金を下げることを決めました。多くの経営者は喜んでいます。",
+    "japanese": "政府は昨日、小さな会社の税金を下げることを決めました。多くの人は喜んでいます。",
     "khmer": "រដ្ឋាភិបាលបានសម្រេចកាលពីម្សិលមិញថាពន្ធសម្រាប់អាជីវកម្មតូចនឹងត្រូវបានបញ្ចុះ",
     "korean": "정부는 어제 중소기업에 대한 세금을 낮추기로 결정했다.",
     "norwegian": "Regjeringen har i går bestemt at skattene for små bedrifter skal settes ned."
@@ -188,9 +199,18 @@ def test_explicit_values_are_followed_in_any_language() -> None:
 
 
 def test_english_is_described_as_ever() -> None:
-    told = describe_text(TextOptions())
-    assert (told["stop_words"], told["stemmer"]) == ("english-1", "porter-nltk")
-    assert not {"language", "tokens", "segmentation"} & told.keys()
+    # Stores and keys of stages hold it: another description would make all of them anew.
+    assert describe_text(TextOptions()) == {
+        "letters": "unicode",
+        "min_letters": 3,
+        "stop_words": "english-1",
+        "extra_stop_words": (),
+        "stemmer": "porter-nltk",
+        "min_distinct": 1,
+        "max_distinct": None,
+        "max_bytes": 10_000_000,
+        "min_document_frequency": 1,
+    }
     for options in (
         TextOptions(),
         TextOptions(language="german", tokens="code", extra_stop_words=("a",)),
