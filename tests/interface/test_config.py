@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions
 from atd_dask.errors import ConfigError
-from atd_dask.interface.config import (
-    FORMATS,
-    RULES,
-    RunConfig,
-    as_dict,
-    fingerprint,
-    load,
-    make_table,
-)
+from atd_dask.interface.config import RunConfig, as_dict, fingerprint, load, make_table
+from atd_dask.interface.key_rules import FORMATS, RULES
 from atd_dask.interface.settings import describe_keys
 from atd_dask.text import datasets
 from atd_dask.text.options import Source, TextOptions
