@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from atd_dask.detection import Detection, detect
     from atd_dask.finding import find
     from atd_dask.findings import Findings
+    from atd_dask.preparation import TextPreparation
     from atd_dask.storage.corpus import CorpusStore
     from atd_dask.topic_model import ParsimoniousTopicModel
 
@@ -18,6 +19,7 @@ __all__ = [
     "Detection",
     "Findings",
     "ParsimoniousTopicModel",
+    "TextPreparation",
     "__version__",
     "detect",
     "find",
@@ -28,6 +30,7 @@ _HOMES = {
     "Detection": "atd_dask.detection",
     "Findings": "atd_dask.findings",
     "ParsimoniousTopicModel": "atd_dask.topic_model",
+    "TextPreparation": "atd_dask.preparation",
     "detect": "atd_dask.detection",
     "find": "atd_dask.finding",
 }

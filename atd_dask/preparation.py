@@ -1,0 +1,62 @@
+"""How text becomes words in a run, for use elsewhere: in a vectorizer, or on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from typing import Any, Self
+
+from atd_dask.errors import InputError
+from atd_dask.text.options import TextOptions
+from atd_dask.text.words import Tokeniser
+
+NAMES = tuple(field.name for field in fields(TextOptions))
+
+
+class TextPreparation:
+    """Gives the words of texts as a run counts them.
+
+    `options` are those of `corpus.text` in a configuration. It is the analyzer that makes
+    scikit-learn count the same words: `CountVectorizer(analyzer=TextPreparation())`; as a
+    transformer it gives a list of words for each text. The options that choose documents, such as
+    `min_distinct`, have no effect here.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = TextOptions()
+        self.set_params(**options)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options, by name."""
+        return asdict(self._options)
+
+    def set_params(self, **options: Any) -> Self:
+        """Changes options, by name."""
+        for name in options:
+            if name not in NAMES:
+                raise InputError(f"an option must be one of {', '.join(NAMES)}, got {name!r}")
+        told = self.get_params() | options
+        told["extra_stop_words"] = tuple(told["extra_stop_words"])
+        self._options = TextOptions(**told)
+        self._tokeniser = Tokeniser(self._options)
+        return self
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of a text, each as often as it occurs."""
+        return self._tokeniser.words(text)
+
+    def fit(self, texts: Any = None, y: None = None) -> Self:
+        """There is nothing to learn."""
+        return self
+
+    def transform(self, texts: Iterable[str]) -> list[list[str]]:
+        """The words of each text."""
+        return [self(text) for text in texts]
+
+    def fit_transform(self, texts: Iterable[str], y: None = None) -> list[list[str]]:
+        return self.transform(texts)
+
+    def __repr__(self) -> str:
+        usual = asdict(TextOptions())
+        given = {name: value for name, value in self.get_params().items() if value != usual[name]}
+        return f"TextPreparation({', '.join(f'{n}={v!r}' for n, v in given.items())})"
