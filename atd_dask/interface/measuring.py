@@ -179,7 +179,8 @@ def bench_sweeps(progress: Progress, **options: Any) -> None:
 def _print_rows(rows: list[dict[str, Any]]) -> None:
     from atd_dask.interface.tables import print_table
 
-    print_table(list(rows[0]), [[_show(value) for value in row.values()] for row in rows])
+    lines = [[_show(value) for value in row.values()] for row in rows]
+    print_table(list(rows[0]), lines, width=None)
 
 
 def _show(value: object) -> str:

@@ -18,25 +18,30 @@ LEAST_WIDTH = 6  # of a column, however many there are
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], dim: Collection[int] = ()
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    dim: Collection[int] = (),
+    width: int | None = WIDTH,
 ) -> None:
     """A table: framed on a terminal, with some rows dim; columns of plain text elsewhere, which
-    fit into WIDTH as those do into the terminal."""
+    fit into `width` if there is one."""
     lines = [[clean(cell) for cell in row] for row in (header, *rows)]
     if sys.stdout.isatty():
         _print_framed(lines, dim)
         return
-    widths = _choose_widths([max(map(measure, column)) for column in zip(*lines, strict=True)])
+    widths = [max(map(measure, column)) for column in zip(*lines, strict=True)]
+    if width is not None:
+        widths = _choose_widths(widths, width)
     for line in lines:
-        cells = [fold(cell, width) for cell, width in zip(line, widths, strict=True)]
+        cells = [fold(cell, room) for cell, room in zip(line, widths, strict=True)]
         for pieces in zip_longest(*cells, fillvalue=""):
             padded = (p + " " * (w - measure(p)) for p, w in zip(pieces, widths, strict=True))
             print(GAP.join(padded).rstrip())
 
 
-def _choose_widths(widths: list[int]) -> list[int]:
+def _choose_widths(widths: list[int], width: int) -> list[int]:
     """The widths of columns, the widest made narrower until all fit."""
-    room = WIDTH - len(GAP) * (len(widths) - 1)
+    room = width - len(GAP) * (len(widths) - 1)
     while sum(widths) > room and max(widths) > LEAST_WIDTH:
         widest = widths.index(max(widths))
         widths[widest] -= 1

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,20 @@ class AllWords:
 
 
 def with_all_words(store: CorpusStore, known: Collection[str] = ()) -> AllWords:
-    """A store with the words that its vocabulary lacks, but for those that are `known`
-    otherwise."""
+    """A store with the words that its vocabulary lacks, but for those that are `known` otherwise or
+    that copies alone have."""
     known = frozenset(known)
-    chosen = [number for number, word in enumerate(store.unseen_words) if word not in known]
+    words = store.unseen_words
+    chosen = [word for word in _find_occurring(store).tolist() if words[word] not in known]
     return AllWords(store, np.array(chosen, dtype=np.int64))
+
+
+def _find_occurring(store: CorpusStore) -> Ints:
+    """The unseen words of documents that are no copies."""
+    occurs = np.zeros(len(store.unseen_words), dtype=np.bool_)
+    kept = store.representatives()
+    for start, stop in pairwise(store.block_starts.tolist()):
+        block = store.unseen_rows(start, stop)
+        mine = kept[(kept >= start) & (kept < stop)] - start
+        occurs[block.take(mine).terms] = True
+    return np.flatnonzero(occurs)

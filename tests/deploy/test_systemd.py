@@ -224,7 +224,7 @@ def test_a_sweep_has_the_same_bytes_when_workers_die_and_come_back(
     configuration = (tmp_path / "conf.yaml").read_text().splitlines(keepends=True)
     job = deployment.folder / "units" / "job.yaml"
     job.write_text("".join(line for line in configuration if not line.startswith("cluster:")))
-    for name in ("train.ldac", "words.txt"):
+    for name in ("train.ldac", "test.ldac", "words.txt"):
         shutil.copy(tmp_path / name, job.parent)
     unit = job.parent / "atd-dask-sweep@.service"
 

@@ -47,7 +47,8 @@ def make_small(set_attribute, set_item):
 
 
 def write_corpus(folder):
-    """Normal documents of three topics; in the test part ten documents are about coffee."""
+    """Normal documents of three topics; in the test part ten documents are about coffee on
+    ships."""
     own = folder / "reuters"
     own.mkdir(parents=True)
     stream = np.random.default_rng(1)
@@ -64,7 +65,7 @@ def write_corpus(folder):
             counts = stream.multinomial(60, p)
             terms = np.flatnonzero(counts)
             lines.append(" ".join([str(len(terms)), *(f"{t}:{counts[t]}" for t in terms)]))
-            labels.append("coffee" if odd else f"normal{d % 3}")
+            labels.append("coffee ship" if odd else f"normal{d % 3}")
         own.joinpath(f"{part}.ldac.gz").write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
         own.joinpath(f"{part}.labels").write_text("\n".join(labels) + "\n")
 
