@@ -105,7 +105,7 @@ def _write_configuration(
 
 
 def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both; what the second one says goes before, section by section."""
+    """Both, section by section; where they differ, the second one decides."""
     merged = dict(first)
     for key, value in second.items():
         mine = merged.get(key)

@@ -201,12 +201,7 @@ class Findings:
     def _texts(self) -> dict[int, str]:
         """The texts of the first documents of each candidate, where they are kept."""
         pages = import_module("atd_dask.pipelines.report")
-        first = [
-            document
-            for cluster in self.result["clusters"]
-            for document in cluster["documents"][: pages.MOST_TEXTS]
-        ]
-        texts: dict[int, str] = pages.read_texts(self.folder, first)
+        texts: dict[int, str] = pages.read_shown_texts(self.folder, self.result)
         return texts
 
     @cached_property

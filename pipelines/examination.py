@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,7 +179,7 @@ class Examination:
 
     def _detect(self) -> list[FoundCluster]:
         rules, seed = self._rules, self._config.seed
-        batch = self._search_batch()
+        batch = self._batch
         test = batch.documents
         normal = {part: self._open(part).without_copies() for part in ("train", "validation")}
         # Searches under the model as it was trained, in batches that are a little larger than this
@@ -215,7 +216,8 @@ class Examination:
             warn_of_thin_pool(self._progress, index, cluster)
         return found
 
-    def _search_batch(self) -> SearchedBatch:
+    @cached_property
+    def _batch(self) -> SearchedBatch:
         """The documents that belong to no known cluster, under the model that knows these."""
         stores = {part: self._open(part) for part in PARTS}
         model = replace(self._base, table=self._table)
@@ -224,7 +226,7 @@ class Examination:
     def _conclude(self, found: list[FoundCluster]) -> Findings:
         stores = {part: self._open(part) for part in PARTS}
         model = replace(self._base, table=self._table)
-        batch = self._search_batch()
+        batch = self._batch
         result = make_result(self._mine, stores, model, batch, found)
         origins = self._sweeps[self._rest.owners].tolist()
         for described in result["clusters"]:

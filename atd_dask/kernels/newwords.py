@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.wording import complete_table
 
-# Where training has fewer words than documents, nearly every word of a document is new.
+# In a few training documents most words are in one alone; the others must keep some probability.
 MOST_MASS = 0.5
 
 

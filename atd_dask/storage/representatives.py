@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.reference import SomeRows
 from atd_dask.storage.corpus import CorpusStore, reopen
@@ -97,11 +97,8 @@ class AllWords:
         )
 
     def lengths(self) -> Ints:
-        lengths = [
-            np.add.reduceat(np.append(block.counts, 0), block.indptr[:-1])
-            * (np.diff(block.indptr) > 0)
-            for block in map(self.block, range(len(self.block_starts) - 1))
-        ]
+        blocks = map(self.block, range(len(self.block_starts) - 1))
+        lengths = [MemoryCorpus(block, self.n_words).lengths() for block in blocks]
         return np.concatenate([np.zeros(0, np.int64), *lengths])
 
     def without_copies(self) -> Corpus:

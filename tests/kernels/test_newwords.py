@@ -13,6 +13,7 @@ from atd_dask.kernels.newwords import (
     count_occurrences,
     measure_new_mass,
 )
+from atd_dask.kernels.wording import make_table
 from tests import naive
 from tests.kernels.strategies import corpora, make_block, models
 
@@ -41,8 +42,6 @@ def test_topics_keep_their_probabilities_but_for_the_mass(model):
 def test_a_batch_without_new_words_leaves_the_table_as_it_is():
     counts = np.array([[2, 1, 0], [1, 3, 1]])
     corpus = MemoryCorpus(make_block(counts), 3)
-    from atd_dask.kernels.wording import make_table
-
     table = make_table(np.full(3, 1 / 3), np.zeros((1, 3), bool), np.full((1, 3), 1 / 3))
     assert admit_new_words(Runner(), table, corpus, corpus) is table
 
@@ -50,8 +49,6 @@ def test_a_batch_without_new_words_leaves_the_table_as_it_is():
 def test_words_of_the_batch_alone_are_admitted():
     train = MemoryCorpus(make_block(np.array([[2, 1, 0], [1, 3, 0]])), 3)
     batch = MemoryCorpus(make_block(np.array([[1, 0, 0, 2, 0], [1, 0, 1, 1, 0]])), 5)
-    from atd_dask.kernels.wording import make_table
-
     shared = np.array([3 / 7, 4 / 7, 0.0])
     table = make_table(shared, np.zeros((1, 3), bool), np.tile(shared, (1, 1)))
     admitted = admit_new_words(Runner(), table, batch, train)
