@@ -38,10 +38,12 @@ SAME = 0.5
 PARTING_WORDS = 6
 LEAST_SIDE = 0.15
 
-# Two topics are those of two clusters if they gain about as much as one topic for all, and neither
-# is borne out by more than a few of the other's documents.
+# Two topics are those of two clusters if they gain about as much as one topic for all, and if
+# neither is borne out by more than a few of the other's documents, or enough documents of both bear
+# out that they are two.
 ABOUT_AS_GOOD = 0.95
 FEW = 0.1
+ENOUGH = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,9 @@ class ProposalSearch:
             if min(len(one), len(other)) < LEAST_SIZE:
                 continue
             apart = min(self._gain_apart(one, other), self._gain_apart(other, one))
-            if apart > best_gain and self._are_silent(one, other):
+            if apart > best_gain and (
+                self._are_silent(one, other) or self._do_better_apart(one, other)
+            ):
                 best_gain, first, second = apart, one, other
         if best_gain == ABOUT_AS_GOOD:
             return proposal
@@ -170,6 +174,16 @@ class ProposalSearch:
         return all(
             count_bearing_out(self._ask_each(teaching, asked)) <= FEW * len(asked)
             for teaching, asked in ((one, other), (other, one))
+        )
+
+    def _do_better_apart(self, one: Ints, other: Ints) -> bool:
+        """Whether enough documents of both sides bear out two topics in place of one; none is asked
+        by a topic that it taught."""
+        together = cross_fit_gains(self.fitter, self.batch.take(np.concatenate((one, other))))
+        return all(
+            count_bearing_out(cross_fit_gains(self.fitter, self.batch.take(side)) - before)
+            > ENOUGH * len(side)
+            for side, before in ((one, together[: len(one)]), (other, together[len(one) :]))
         )
 
     def _find_parting_words(self, cluster: Sample) -> list[int]:

@@ -40,18 +40,23 @@ def planted():
     return search_in(*draw_planted())
 
 
-@pytest.fixture(scope="module")
-def two_planted():
-    """Documents 0 to 19 have one topic of their own, 20 to 49 another; some words are of both."""
+def search_in_two_planted(in_common):
+    """Documents 0 to 19 have one topic of their own, 20 to 49 another; a share of their words is of
+    both."""
     rng = np.random.default_rng(7)
     topics = 0.9 * rng.dirichlet(np.full(150, 0.05), 5) + 0.1 / 150
     common = np.zeros(150)
     common[:10] = 0.1
-    topics[3:] = 0.8 * topics[3:] + 0.2 * common
+    topics[3:] = (1 - in_common) * topics[3:] + in_common * common
     train = np.stack([rng.multinomial(80, topics[d % 3]) for d in range(300)])
     kinds = [3] * 20 + [4] * 30 + [0, 1, 2] * 30
     batch = np.stack([rng.multinomial(80, topics[kind]) for kind in kinds])
     return search_in(batch, train)
+
+
+@pytest.fixture(scope="module")
+def two_planted():
+    return search_in_two_planted(0.2)
 
 
 @pytest.mark.parametrize("start", [[0], [0, 4, 8], [0, 4, 8, 1, 2, 3]])
@@ -109,6 +114,20 @@ def test_two_clusters_are_not_merged_and_are_parted(two_planted):
     assert not set(without.refine(part).documents) & set(first.tolist())
     alone = two_planted.judge(second)
     assert two_planted.part(alone) == alone
+
+
+def test_two_clusters_are_parted_even_if_the_topic_of_one_speaks_for_the_other():
+    search = search_in_two_planted(0.5)
+    one, other = np.arange(20), np.arange(20, 50)
+    assert not search._are_silent(one, other)
+    part = search.part(search.judge(np.arange(50)))
+    assert set(part.documents) == set(other.tolist())
+
+
+def test_one_cluster_is_not_parted(planted):
+    assert not planted._do_better_apart(np.arange(0, 40, 4), np.arange(40, 80, 4))
+    whole = planted.judge(np.arange(0, 80, 4))
+    assert planted.part(whole) == whole
 
 
 def test_proposals_are_alike_if_most_of_the_smaller_one_is_in_both():
