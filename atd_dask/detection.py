@@ -14,6 +14,7 @@ from atd_dask.errors import InputError
 from atd_dask.evaluation.results import describe_clusters, order_candidates
 from atd_dask.interface.config import make_detection
 from atd_dask.interface.rules import make_rules
+from atd_dask.kernels.telling import rank_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
 from atd_dask.topic_model import ParsimoniousTopicModel, as_corpus
@@ -54,10 +55,10 @@ class Detection:
         )
 
     def top_words(self, cluster: FoundCluster, n: int = 10) -> list[str]:
-        """The words that a cluster's topic makes more likely, the most probable first."""
+        """The words that a cluster's topic makes more likely, the most telling first."""
         topic, shared = cluster.topic, self.null_model.table.shared
         words = np.flatnonzero(topic.specific & (topic.probabilities > shared))
-        order = words[np.lexsort((words, -topic.probabilities[words]))]
+        order = rank_words(words, topic.probabilities, shared)
         return [self.null_model.vocabulary[word] for word in order[:n].tolist()]
 
 

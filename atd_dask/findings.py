@@ -54,7 +54,7 @@ class Cluster:
     p_value: float  # the one that decides
     support: float | None
     members: tuple[Member, ...]
-    words: tuple[str, ...]  # that the topic makes more likely, the most probable first
+    words: tuple[str, ...]  # that the topic makes more likely, the most telling first
 
     def __len__(self) -> int:
         return len(self.members)

@@ -186,7 +186,7 @@ class ParsimoniousTopicModel:
         return self.model_.vocabulary
 
     def top_words(self, topic: int, n: int = 10) -> list[str]:
-        """The words of its own that the topic makes more likely, the most probable first."""
+        """The words of its own that the topic makes more likely, the most telling first."""
         if not 0 <= topic < self.n_topics_:
             raise InputError(
                 f"a topic must be a number from 0 to {self.n_topics_ - 1}, got {topic}"

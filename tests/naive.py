@@ -403,3 +403,14 @@ def chance_of_maximum(value, maxima):
     mode = mean - 0.5772156649015329 * scale
     chance = 1 - math.exp(-math.exp(-(value - mode) / scale))
     return max(chance, sum(other >= value for other in maxima) / (n + 1), 1e-6)
+
+
+def measure_telling(probabilities, shared):
+    """What a word contributes to how a topic differs from what is usual, with the sign of the
+    difference: p log(p / s) - p + s."""
+    telling = []
+    for own, usual in zip(probabilities, shared, strict=True):
+        ratio = own * math.log(own / usual) if own > 0 and usual > 0 else 0.0
+        sign = -1 if own < usual else 1
+        telling.append(sign * (ratio - own + usual) if usual > 0 else own)
+    return telling

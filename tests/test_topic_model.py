@@ -135,11 +135,13 @@ class TestResult:
         assert np.all(main == main[0])
         assert len(set(main[0])) == 3
 
-    def test_top_words_are_the_likeliest_of_the_topics_own(self, fitted):
+    def test_top_words_are_the_most_telling_of_the_topics_own(self, fitted):
+        shared = fitted.model_.table.shared
         for topic in range(fitted.n_topics_):
             own = fitted.components_[topic]
-            raised = np.flatnonzero(own > fitted.model_.table.shared)
-            expected = [WORDS[n] for n in sorted(raised, key=lambda n: -own[n])]
+            raised = np.flatnonzero(own > shared)
+            telling = naive.measure_telling(own, shared)
+            expected = [WORDS[n] for n in sorted(raised, key=lambda n: -telling[n])]
             assert fitted.top_words(topic, 100) == expected
             assert fitted.top_words(topic, 2) == expected[:2]
 

@@ -239,7 +239,8 @@ def choose_words(
     def lack(word: Mapping[str, Any]) -> float:
         return float(word["probability"] - word["shared_probability"])
 
-    high = [w["word"] for w in salient if w["occurring"] and lack(w) > 0]
+    likely = sorted(salient, key=lambda w: (-w["probability"], w["word"]))
+    high = [w["word"] for w in likely if w["occurring"] and lack(w) > 0]
     low = sorted((w for w in salient if lack(w) < 0), key=lack)
     specific = {w["word"] for w in salient}
     shared = sorted(set(occurring) - specific, key=lambda word: (-usual[word], word))

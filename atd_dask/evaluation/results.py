@@ -18,6 +18,7 @@ from atd_dask.evaluation.metrics import (
     compare_cluster,
     compare_documents,
 )
+from atd_dask.kernels.telling import rank_words
 
 if TYPE_CHECKING:
     from atd_dask.kernels.blocks import Corpus
@@ -69,7 +70,7 @@ def _describe_cluster(
     """`occurring` says which words the documents have."""
     topic = cluster.topic
     words = np.flatnonzero(topic.specific)
-    order = words[np.lexsort((words, -topic.probabilities[words]))]
+    order = rank_words(words, topic.probabilities, shared)
     return {
         "index": index,
         "significant": cluster.significant,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from atd_dask.kernels.model import WordTable
+from atd_dask.kernels.telling import rank_words
 from atd_dask.kernels.training import OrderRecord
 from atd_dask.kernels.wording import complete_table
 from atd_dask.storage.groups import TEXT, GroupWriter, SealedGroup
@@ -47,12 +48,14 @@ class NullModel:
         return min((r for search in self.restarts for r in search), key=lambda record: record.bic)
 
     def top_words(self, topic: int, n: int) -> list[str]:
-        """The words of its own that a topic makes more likely, the most probable first."""
+        """The words of its own that a topic makes more likely, the most telling first."""
         table = self.table
-        words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
+        owners = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
         mine = (table.topics == topic) & (table.excess > 0)
-        order = np.argsort(-table.probabilities[mine], kind="stable")[:n]
-        return [self.vocabulary[word] for word in words[mine][order]]
+        probabilities = np.zeros(table.n_words)
+        probabilities[owners[mine]] = table.probabilities[mine]
+        order = rank_words(owners[mine], probabilities, table.shared)
+        return [self.vocabulary[word] for word in order[:n].tolist()]
 
 
 def write_model(url: str | os.PathLike[str], model: NullModel) -> str:
