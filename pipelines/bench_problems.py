@@ -40,6 +40,7 @@ from atd_dask.evaluation.problem_documents import Documents, make_documents
 from atd_dask.evaluation.problem_figures import (
     Row,
     describe_problem,
+    judge_groups,
     judge_null,
     judge_ranking,
     judge_run,
@@ -206,12 +207,18 @@ class ProblemWork:
 
     def _rank(self, point: Point, documents: Documents) -> Arrays:
         train, batch = (read_counts(part) for part in (documents.train, documents.batches[0]))
+        labels, anomalous = documents.labels[0], point.problem.anomalous
+        planted = {label: sum(label in some for some in labels) for label in anomalous}
         clock = Clock()
-        judged = {}
+        judged, seconds = {}, {}
         for name, (method, value) in BASELINES.items():
-            order = rank_batch(method, train, batch, point.seed, value).order
-            judged[name] = judge_ranking(order, documents.labels[0], point.problem.anomalous)
-        return _pack_facts(clock, {"baselines": judged})
+            own = Clock()
+            ranking = rank_batch(method, train, batch, point.seed, value)
+            seconds[name] = round(own.seconds, 3)
+            judged[name] = judge_ranking(ranking.order, labels, anomalous)
+            if ranking.groups:
+                judged[name] |= judge_groups(ranking.groups, labels, planted)
+        return _pack_facts(clock, {"baselines": judged, "seconds": seconds})
 
     def _search_by_chance(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
         size = documents.batches[0].n_docs
@@ -348,7 +355,7 @@ def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -
             if problem.groups:
                 points.append(Point("detection", problem, seed, key, (model,)))
                 if request.baselines:
-                    others = stage_key(FORMAT, problem.digest, BASELINES, seed)
+                    others = stage_key(FORMAT, problem.digest, BASELINES, "groups", seed)
                     points.append(Point("baselines", problem, seed, others))
                 continue
             references = Point("references", problem, seed, key, (model,))
@@ -392,6 +399,7 @@ def _write(output: str, request: Request, results: Mapping[Point, Row]) -> str:
         elif point.kind == "baselines":
             # A detection comes before the baselines of its problem and seed.
             problems[point.problem.name]["runs"][-1]["baselines"] = facts["baselines"]
+            spent |= facts["seconds"]
         elif point.kind == "null":
             nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))
     rows = list(problems.values())

@@ -84,6 +84,20 @@ def judge_ranking(order: Ints, labels: Labels, anomalous: Sequence[str]) -> Row:
     return {"f1": agreement.f1, "auc": agreement.auc}
 
 
+def judge_groups(groups: Sequence[Ints], labels: Labels, planted: Mapping[str, int]) -> Row:
+    """Groups of a batch, the most anomalous first, cut where the number of planted classes says."""
+    candidates = [
+        {
+            "labels": [" ".join(labels[row]) for row in group.tolist()],
+            "significant": True,
+            **dict.fromkeys(("p_value", "search_p_value", "support", "gain")),
+        }
+        for group in groups[: len(planted)]
+    ]
+    judged = judge_run(planted, 0, candidates)
+    return {"found": judged["found"], "false": judged["false"]["all"]}
+
+
 def judge_candidate(candidate: Candidate, anomalous: Sequence[str]) -> Row:
     """A candidate with its majority: the class or the kind of junk that more than half of its
     documents are of, or else its most frequent label."""

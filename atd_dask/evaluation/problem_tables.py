@@ -28,6 +28,13 @@ BASELINE_REMARK = (
     " where its F1 is larger on the same problem."
 )
 
+GROUP_REMARK = (
+    "KMeans ranks its clusters by how much more of them is in the batch than in training. It is"
+    " told how many groups are planted, and names as many clusters; ATD is told nothing. F1 is over"
+    " all planted groups, 0 for one that is not found. CPU s are those of a run, with the training"
+    " of ATD."
+)
+
 
 def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds) -> str:
     """What was found, by corpus and by size, for each half; and the nulls."""
@@ -38,6 +45,7 @@ def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds
         parts += ["## Stability", write_stability(problems)]
     if problems and "baselines" in problems[0]["runs"][0]:
         parts += ["## Methods that know the batch", write_baselines(problems), BASELINE_REMARK]
+        parts += ["## Groups by KMeans", write_groups(problems, seconds), GROUP_REMARK]
     if nulls:
         parts += ["## Batches with nothing planted", write_nulls(nulls), NULL_REMARK]
     return "\n\n".join(parts) + "\n"
@@ -159,6 +167,44 @@ def _show_paired(runs: Sequence[Row], names: Sequence[str]) -> list[str]:
         f1, auc = (mean(other[figure] for other in others) for figure in ("f1", "auc"))
         shown.append(f"{_show(f1)}, {_show(auc)}; {ahead} of {len(runs)}")
     return shown
+
+
+def write_groups(problems: Sequence[Row], seconds: Seconds) -> str:
+    """Planted groups found by each method that makes groups, and what else it names."""
+    told = problems[0]["runs"][0]["baselines"]
+    names = ["ATD", *(name for name in told if "found" in told[name])]
+    header = ["half", "planted in", "runs", "groups"]
+    header += [f"{name}: found, F1; false a run; CPU s" for name in names]
+    rows = []
+    for half in HALVES:
+        mine = [problem for problem in problems if problem["half"] == half]
+        for corpus in [*dict.fromkeys(problem["corpus"] for problem in mine), None]:
+            some = [p for p in mine if corpus is None or p["corpus"] == corpus]
+            runs = [(problem, run) for problem in some for run in problem["runs"]]
+            if runs:
+                n_groups = sum(len(problem["groups"]) for problem, _ in runs)
+                shown = [_show_groups(runs, name, n_groups, seconds) for name in names]
+                rows.append([half, corpus or "all", str(len(runs)), str(n_groups), *shown])
+    return format_table(header, rows)
+
+
+def _show_groups(
+    runs: Sequence[tuple[Row, Row]], name: str, n_groups: int, seconds: Seconds
+) -> str:
+    found: list[Row] = []
+    false, spent = 0, 0.0
+    for problem, run in runs:
+        times = seconds[f"{problem['name']} {run['seed']}"]
+        if name == "ATD":
+            found += run["found"].values()
+            false += run["false"]["all"]
+            spent += times["training"] + times["detection"]
+        else:
+            found += run["baselines"][name]["found"].values()
+            false += run["baselines"][name]["false"]
+            spent += times[name]
+    f1 = sum(one["f1"] for one in found) / n_groups
+    return f"{len(found)}, {f1:.2f}; {false / len(runs):.2f}; {spent / len(runs):.1f}"
 
 
 def write_nulls(nulls: Sequence[Row]) -> str:

@@ -9,6 +9,7 @@ from atd_dask.evaluation.problem_figures import (
     describe_problem,
     interval,
     judge_candidate,
+    judge_groups,
     judge_null,
     judge_ranking,
     judge_run,
@@ -161,6 +162,16 @@ def test_a_ranking_is_cut_at_the_number_of_planted_documents():
     assert judged["f1"] == pytest.approx(2 / 3)
     all_of_them = judge_ranking(np.array([4, 2, 0, 1, 3]), labels, ("wheat", "coffee"))
     assert all_of_them["f1"] == 1.0
+
+
+def test_groups_are_cut_at_the_number_of_planted_classes():
+    labels = [("wheat",), ("earn",), ("coffee", "earn"), ("trade",), ("wheat",)]
+    groups = [np.array([1, 3]), np.array([0, 4, 2]), np.array([2])]
+    judged = judge_groups(groups, labels, {"wheat": 2, "coffee": 1})
+    assert list(judged["found"]) == ["wheat"]
+    assert judged["found"]["wheat"]["f1"] == pytest.approx(0.8)
+    assert judged["false"] == 1
+    assert judge_groups([], labels, {"wheat": 2}) == {"found": {}, "false": 0}
 
 
 def test_documents_of_all_significant_clusters_count_against_all_planted_ones():

@@ -70,13 +70,16 @@ def test_what_is_measured(made):
     assert plain
     assert all(found is not None and found["f1"] > 0.8 for found in plain)
     seconds = json.loads((folder / "times.json").read_text())
-    assert set(seconds["generated-choose-01 2"]) == {"training", "detection", "baselines"}
+    parts = {"training", "detection", "baselines", *bench_problems.BASELINES}
+    assert set(seconds["generated-choose-01 2"]) == parts
     for run in content["problems"][0]["runs"]:
         assert list(run["baselines"]) == list(bench_problems.BASELINES)
         for figures in (run["individual"], *run["baselines"].values()):
             assert 0 <= figures["auc"] <= 1
             assert 0 <= figures["f1"] <= 1
     assert "| KMeans, 20: F1, AUC; ATD ahead |" in text
+    assert "| KMeans, 20: found, F1; false a run; CPU s |" in text
+    assert "NN, K = 20: found" not in text
     assert text.count("| choose |") > 6
     assert (folder / "problems.md").read_text().startswith(text)
     assert "## Stability" in text
