@@ -1,13 +1,12 @@
 """Several detections of one batch, each with a null model of its own, become one result.
 
 A cluster counts as found in every repeat that has a significant one with most of the smaller one's
-documents. Its p-values, one of each repeat, become one that holds however the repeats depend on
-each other: if k of n are more than half, n/k times the k-th smallest (Rüger's inequality). With one
-repeat it is the p-value of that.
+documents. Whether it is significant is decided by its p-values in all repeats together, where a
+repeat without such a candidate counts as 1.
 
-So the chance of a false alarm stays what it is for one detection. The smallest p-value of a repeat
-is one for the whole batch, and no cluster has a smaller one there; so the smallest one over the
-repeats is not smaller than that of the k-th smallest of these.
+The chance of a false alarm stays what it is for one detection. Where searches decide, the smallest
+p-value of a repeat is one for the whole batch, and no cluster has a smaller one there. So none has
+a smaller one over all repeats than these combined.
 """
 
 from __future__ import annotations
@@ -17,19 +16,9 @@ from copy import deepcopy
 from typing import Any
 
 from atd_dask.evaluation.copies import name_homes
+from atd_dask.evaluation.p_values import combine_p_values, count_majority
 
 Candidate = Mapping[str, Any]  # as a result lists it
-
-
-def count_majority(n: int) -> int:
-    """The least number that is more than half."""
-    return n // 2 + 1
-
-
-def combine_p_values(p_values: Sequence[float]) -> float:
-    """A p-value from several of the same data, whatever their dependence."""
-    majority = count_majority(len(p_values))
-    return min(1.0, len(p_values) / majority * sorted(p_values)[majority - 1])
 
 
 def find_p_value(candidate: Candidate) -> float:

@@ -104,20 +104,22 @@ _FIGURES = {"support": "support", "search p-value": "search_p_value", "p-value":
 
 def print_clusters(result: Mapping[str, Any]) -> None:
     """What detection found: a row for each cluster, and after them one for each candidate that
-    failed; then their words, and how they agree with labels. Figures that no candidate has are left
-    out."""
+    failed; then their words, and how they agree with labels. Figures that no candidate has, such as
+    those of repeats, are left out."""
     header = ["cluster", "documents"]
     figures = {
         name: key
         for name, key in _FIGURES.items()
         if any(cluster.get(key) is not None for cluster in result["clusters"])
     }
-    header += [*figures, "significant"]
+    is_repeated = "repeats" in result
+    header += [*figures, *(("repeats", "p of all") if is_repeated else ()), "significant"]
     rows = [
         [
             str(cluster["index"]),
             _count_documents(cluster),
             *(_show_figure(cluster.get(key)) for key in figures.values()),
+            *(_show_repeats(cluster["repeats"]) if is_repeated else ()),
             "yes" if cluster["significant"] else "no",
         ]
         for cluster in result["clusters"]
@@ -159,6 +161,10 @@ def _print_agreement(clusters: Sequence[Mapping[str, Any]]) -> None:
 
 def _show_figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}"
+
+
+def _show_repeats(told: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{told['found']} of {told['of']}", f"{told['p_value']:.2g}"
 
 
 def _count_documents(cluster: Mapping[str, Any]) -> str:

@@ -56,6 +56,15 @@ def folder(trained, client, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def alone(trained, client, tmp_path_factory):
+    """The same run without repeats."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    shutil.copytree(trained, folder)
+    detect(make_config(folder), client)
+    return folder
+
+
 def read(folder, name="result.json"):
     return json.loads((folder / "out" / name).read_bytes())
 
@@ -77,13 +86,12 @@ def test_what_is_found_comes_back(folder):
     assert {row["repeats"] for row in rows if row["significant"] == "True"} == {"3"}
 
 
-def test_the_first_repeat_is_the_run_alone(trained, folder, client):
-    detect(make_config(trained), client)
-    alone = (trained / "out/result.json").read_bytes()
-    assert (folder / "out/repeats/1/result.json").read_bytes() == alone
-    assert b"repeats" not in alone
-    assert "repeats" not in (trained / "out/clusters.csv").read_text().splitlines()[0]
-    assert not (trained / "out/repeats").exists()
+def test_the_first_repeat_is_the_run_alone(alone, folder):
+    content = (alone / "out/result.json").read_bytes()
+    assert (folder / "out/repeats/1/result.json").read_bytes() == content
+    assert b"repeats" not in content
+    assert "repeats" not in (alone / "out/clusters.csv").read_text().splitlines()[0]
+    assert not (alone / "out/repeats").exists()
 
 
 def test_a_repeat_is_what_its_seed_gives_alone(trained, folder, client, tmp_path):
@@ -140,9 +148,8 @@ def test_nothing_is_made_twice(folder, client, tmp_path, monkeypatch):
         detect(make_config(folder, REPEATS), client, fresh=True)
 
 
-def test_a_run_that_was_made_alone_is_the_first_repeat(trained, client, tmp_path, monkeypatch):
-    detect(make_config(trained), client)
-    shutil.copytree(trained, tmp_path / "run")
+def test_a_run_that_was_made_alone_is_the_first_repeat(alone, client, tmp_path, monkeypatch):
+    shutil.copytree(alone, tmp_path / "run")
     find, calls = detection.detect_clusters, []
     monkeypatch.setattr(detection, "detect_clusters", lambda *a: calls.append(a) or find(*a))
     detect(make_config(tmp_path / "run", "detection.repeats=2"), client)
