@@ -113,13 +113,13 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         if any(cluster.get(key) is not None for cluster in result["clusters"])
     }
     is_repeated = "repeats" in result
-    header += [*figures, *(("repeats", "p of all") if is_repeated else ()), "significant"]
+    header += [*figures, *(["repeats"] if is_repeated else ()), "significant"]
     rows = [
         [
             str(cluster["index"]),
             _count_documents(cluster),
             *(_show_figure(cluster.get(key)) for key in figures.values()),
-            *(_show_repeats(cluster["repeats"]) if is_repeated else ()),
+            *([_count_repeats(cluster)] if is_repeated else ()),
             "yes" if cluster["significant"] else "no",
         ]
         for cluster in result["clusters"]
@@ -129,6 +129,9 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         print_table(header, rows, dim=failed)
     else:
         print("no cluster was found")
+    if is_repeated and rows:
+        shown = (f"{c['repeats']['p_value']:.2g} of {c['index']}" for c in result["clusters"])
+        _print_line(f"p-values over all repeats, which decide: {', '.join(shown)}")
     for cluster in result["clusters"]:
         words = [w.get("written", w["word"]) for w in cluster["salient_words"] if is_raised(w)]
         _print_line(f"words of {cluster['index']}: {' '.join(words[:SHOWN_WORDS]) or 'none'}")
@@ -163,8 +166,9 @@ def _show_figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}"
 
 
-def _show_repeats(told: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{told['found']} of {told['of']}", f"{told['p_value']:.2g}"
+def _count_repeats(cluster: Mapping[str, Any]) -> str:
+    """How many have found it."""
+    return f"{cluster['repeats']['found']} of {cluster['repeats']['of']}"
 
 
 def _count_documents(cluster: Mapping[str, Any]) -> str:

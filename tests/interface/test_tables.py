@@ -58,14 +58,16 @@ def test_clusters_of_repeats(capsys: pytest.CaptureFixture[str]) -> None:
     cluster |= {"p_value": 0.000999, "significant": True, "salient_words": []}
     clusters = [
         cluster | {"repeats": {"found": 5, "of": 5, "p_value": 5e-6 / 3}},
-        cluster | {"index": 2, "repeats": {"found": 2, "of": 5, "p_value": 0.03}},
+        cluster
+        | {"index": 2, "significant": False}
+        | {"repeats": {"found": 2, "of": 5, "p_value": 0.03}},
     ]
     print_clusters({"clusters": clusters, "repeats": {"n": 5}})
     assert capsys.readouterr().out.splitlines()[:4] == [
-        "cluster  documents  support  search     p-value   repeats  p of all  significant",
-        "                             p-value",
-        "1        12         12.5     0.001235   0.000999  5 of 5   1.7e-06   yes",
-        "2        12         12.5     0.001235   0.000999  2 of 5   0.03      yes",
+        "cluster  documents  support  search p-value  p-value   repeats  significant",
+        "1        12         12.5     0.001235        0.000999  5 of 5   yes",
+        "2        12         12.5     0.001235        0.000999  2 of 5   no",
+        "p-values over all repeats, which decide: 1.7e-06 of 1, 0.03 of 2",
     ]
 
 
