@@ -80,7 +80,9 @@ class Cluster:
         what = "cluster" if self.significant else "candidate that is not significant"
         words = ", ".join(self.words[:SHOWN_WORDS])
         of = (
-            "" if self.repeats is None else f" in {self.repeats.found} of {self.repeats.of} repeats"
+            ""
+            if self.repeats is None
+            else f"; in {self.repeats.found} of {self.repeats.of} repeats"
         )
         return f"<{what}: {count(len(self), 'document')} about {words}; p = {self.p_value:.2g}{of}>"
 

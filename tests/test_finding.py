@@ -108,7 +108,7 @@ def test_a_search_that_is_repeated(texts, found):
     assert cluster.members == found.clusters[0].members
     assert (cluster.repeats.found, cluster.repeats.of, cluster.repeats.shown) == (2, 2, 1)
     assert cluster.p_value == max(cluster.repeats.p_values)
-    assert "in 2 of 2 repeats>" in repr(cluster)
+    assert "; in 2 of 2 repeats>" in repr(cluster)
     assert "found in 2 of 2 repeats" in repeated._repr_html_()
     assert found.clusters[0].repeats is None
     assert "repeats" not in repr(found.clusters[0]) + found._repr_html_()

@@ -167,7 +167,7 @@ def test_the_verdict_on_a_cluster_that_some_repeats_found() -> None:
     cluster = make_cluster(significant=False, **make_repeats(2))
     assert say(make_repeated(cluster)).endswith(
         "the best candidate, 3 documents, was found in 2 of 5 repeats, but is not significant over"
-        " all."
+        " all of them."
     )
 
 

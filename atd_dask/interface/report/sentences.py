@@ -43,7 +43,9 @@ def say_verdict(
                 "has no more support than chance finds" if searched else "did not pass the test"
             )
             if in_repeats:
-                failed = f"was found in {in_repeats} repeats, but is not significant over all"
+                failed = (
+                    f"was found in {in_repeats} repeats, but is not significant over all of them"
+                )
             rest = f"the best candidate, {count(candidate, 'document')}, {failed}"
         return (Phrase(f"No significant cluster was found {where}; {rest}."),)
     number = spell(len(found)).capitalize()
