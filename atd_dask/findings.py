@@ -52,7 +52,7 @@ class Repeats:
 
     found: int  # so many found it
     of: int
-    p_values: tuple[float | None, ...]  # of each, none where it has no candidate like it
+    p_values: tuple[float | None, ...]  # of each, none where nothing speaks for it
     shown: int  # the one whose documents and words these are, from 1
 
 

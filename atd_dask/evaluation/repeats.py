@@ -1,8 +1,10 @@
 """Several detections of one batch, each with a null model of its own, become one result.
 
-A cluster counts as found in every repeat that has a significant one with most of the smaller one's
-documents. Whether it is significant is decided by its p-values in all repeats together, where a
-repeat without such a candidate counts as 1.
+A candidate of a repeat speaks for the listed cluster that is like it: both have most of the smaller
+one's documents. If there are several, it speaks for the one with which it shares most, so that what
+is left of a cluster in one repeat does not pass for all of it in another. A cluster counts as found
+in every repeat in which a significant candidate speaks for it. Whether it is significant is decided
+by its p-values in all repeats together, where a repeat in which none speaks for it counts as 1.
 
 The chance of a false alarm stays what it is for one detection. Where searches decide, the smallest
 p-value of a repeat is one for the whole batch, and no cluster has a smaller one there. So none has
@@ -45,7 +47,11 @@ def combine_results(
     for candidate in results[0]["clusters"]:
         if not candidate["significant"] and not any(_are_like(candidate, one) for _, one in listed):
             listed.append((1, candidate))
-    judged = [_judge(repeat, one, results, level) for repeat, one in listed]
+    speaking = [_share_out(result["clusters"], [one for _, one in listed]) for result in results]
+    judged = [
+        _judge(repeat, one, [of_repeat[place] for of_repeat in speaking], level)
+        for place, (repeat, one) in enumerate(listed)
+    ]
     judged.sort(key=_rank)
     for index, cluster in enumerate(judged, 1):
         cluster["index"] = index
@@ -68,24 +74,37 @@ def combine_results(
     return combined
 
 
+def _share_out(
+    candidates: Sequence[Candidate], listed: Sequence[Candidate]
+) -> list[list[Candidate]]:
+    """For each listed cluster the candidates of a repeat that speak for it."""
+    speaking: list[list[Candidate]] = [[] for _ in listed]
+    for candidate in candidates:
+        rows = set(_list_rows(candidate))
+        common = {
+            place: len(rows.intersection(_list_rows(one)))
+            for place, one in enumerate(listed)
+            if _are_like(candidate, one)
+        }
+        if common:
+            speaking[max(common, key=lambda place: common[place])].append(candidate)
+    return speaking
+
+
 def _judge(
-    repeat: int, cluster: Candidate, results: Sequence[Mapping[str, Any]], level: float
+    repeat: int, cluster: Candidate, speaking: Sequence[Sequence[Candidate]], level: float
 ) -> dict[str, Any]:
     """A cluster with what all repeats say of it."""
-    found = 0
-    p_values: list[float | None] = []
-    for result in results:
-        like = [one for one in result["clusters"] if _are_like(cluster, one)]
-        found += any(one["significant"] for one in like)
-        p_values.append(min(map(find_p_value, like), default=None))
+    found = sum(any(one["significant"] for one in of_repeat) for of_repeat in speaking)
+    p_values = [min(map(find_p_value, of_repeat), default=None) for of_repeat in speaking]
     p_value = combine_p_values([1.0 if p is None else p for p in p_values])
     return deepcopy(dict(cluster)) | {
         "significant": p_value <= level,
         "repeats": {
             "found": found,
-            "of": len(results),
+            "of": len(speaking),
             "p_value": p_value,
-            "p_values": p_values,  # none where a repeat has no candidate like it
+            "p_values": p_values,  # none where nothing speaks for it
             "shown": repeat,  # the documents, words and other figures are those of this one
         },
     }
@@ -103,8 +122,9 @@ def _are_like(one: Candidate, other: Candidate) -> bool:
     # Brings the kernels with it, which are slow to load.
     from atd_dask.kernels.proposals import Proposal
 
-    mine, others = (
-        Proposal(tuple(document["row"] for document in cluster["documents"]), 0.0)
-        for cluster in (one, other)
-    )
+    mine, others = (Proposal(_list_rows(cluster), 0.0) for cluster in (one, other))
     return mine.is_like(others)
+
+
+def _list_rows(cluster: Candidate) -> tuple[int, ...]:
+    return tuple(document["row"] for document in cluster["documents"])

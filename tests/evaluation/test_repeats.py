@@ -143,6 +143,17 @@ def test_what_others_find_is_not_lost():
     assert result["clusters"][3]["repeats"]["p_values"] == [0.04, 0.002, None, None, None]
 
 
+def test_what_is_left_of_a_cluster_does_not_pass_for_all_of_it():
+    whole = make_candidate(range(20), 0.001)
+    rest = make_candidate([18, 19, 30], 0.9)
+    result = combine([make_candidate(range(18), 0.001), rest], [whole], [whole])
+    told = [(c["significant"], c["repeats"]["p_values"]) for c in result["clusters"]]
+    assert told == [(True, [0.001, 0.001, 0.001]), (False, [0.9, None, None])]
+    # Nor does it where it is significant itself.
+    result = combine([make_candidate(range(18), 0.001), rest | {"significant": True}], [whole])
+    assert [c["repeats"]["found"] for c in result["clusters"]] == [2, 1]
+
+
 def test_found_by_most_is_not_enough_where_p_values_are_near_the_level():
     (cluster,) = combine(*[[make_candidate([1, 2], 0.009)]] * 3)["clusters"]
     assert (cluster["repeats"]["found"], cluster["significant"]) == (3, False)
