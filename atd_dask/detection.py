@@ -87,6 +87,11 @@ def detect(
     if not isinstance(model, ParsimoniousTopicModel):
         model = ParsimoniousTopicModel.load(model)
     config = make_detection(settings)
+    if config.repeats > 1:
+        raise InputError(
+            f"repeats must be 1 for detect, which has one null model, got {config.repeats}: find"
+            " and the command train one for each repeat"
+        )
     words = model.vocabulary_
     corpora = {"validation": as_corpus(validation, words)[0]}
     if train is not None:

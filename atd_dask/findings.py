@@ -16,11 +16,12 @@ from typing import Any
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
+from atd_dask.evaluation.repeats import find_p_value
 from atd_dask.evaluation.results import is_raised
 from atd_dask.evaluation.scores import DocumentScores, score_documents
 from atd_dask.interface.report.numbers import count, show_p_value
 from atd_dask.interface.report.passages import Piece, mark_words
-from atd_dask.interface.report.sentences import say_verdict
+from atd_dask.interface.report.sentences import say_found, say_verdict
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.storage.corpus import CorpusStore
@@ -46,15 +47,26 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """What repeats with other null models say of a cluster."""
+
+    found: int  # so many found it
+    of: int
+    p_values: tuple[float | None, ...]  # of each, none where nothing speaks for it
+    shown: int  # the one whose documents and words these are, from 1
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Documents that share an unusual topic, the surest first."""
 
     number: int
     significant: bool
-    p_value: float  # the one that decides
+    p_value: float  # the one that decides, with repeats that of all of them
     support: float | None
     members: tuple[Member, ...]
     words: tuple[str, ...]  # that the topic makes more likely, the most telling first
+    repeats: Repeats | None = None  # none where detection was made once
 
     def __len__(self) -> int:
         return len(self.members)
@@ -67,7 +79,12 @@ class Cluster:
     def __repr__(self) -> str:
         what = "cluster" if self.significant else "candidate that is not significant"
         words = ", ".join(self.words[:SHOWN_WORDS])
-        return f"<{what}: {count(len(self), 'document')} about {words}; p = {self.p_value:.2g}>"
+        of = (
+            ""
+            if self.repeats is None
+            else f"; in {self.repeats.found} of {self.repeats.of} repeats"
+        )
+        return f"<{what}: {count(len(self), 'document')} about {words}; p = {self.p_value:.2g}{of}>"
 
 
 class Findings:
@@ -174,11 +191,11 @@ class Findings:
         return nw.from_dict(dict(columns), backend=backend).to_native()
 
     def _read_cluster(self, cluster: Mapping[str, Any]) -> Cluster:
-        decides = "p_value" if cluster["search_p_value"] is None else "search_p_value"
+        told = cluster.get("repeats")
         return Cluster(
             cluster["index"],
             cluster["significant"],
-            cluster[decides],
+            find_p_value(cluster) if told is None else told["p_value"],
             cluster["support"],
             tuple(
                 Member(
@@ -195,6 +212,7 @@ class Findings:
                 for entry in cluster["salient_words"]
                 if is_raised(entry)
             ),
+            told and Repeats(told["found"], told["of"], tuple(told["p_values"]), told["shown"]),
         )
 
     @cached_property
@@ -217,6 +235,7 @@ class Findings:
             [(len(cluster), cluster.words) for cluster in clusters],
             failed[0] if failed else None,
             searched,
+            next((say_found(c) for c in self.result["clusters"] if not c["significant"]), ""),
         )
         return "".join(phrase.text for phrase in phrases)
 
@@ -243,9 +262,11 @@ class Findings:
             f"<li><code>{escape(member.id)}</code> {self._show_passage(cluster, member)}</li>"
             for member in cluster.members[:SHOWN_PASSAGES]
         )
+        repeats = cluster.repeats
+        of = "" if repeats is None else f", found in {repeats.found} of {repeats.of} repeats"
         return (
             f"<h4>{cluster.number}. {words}</h4>"
-            f"<p>{count(len(cluster), 'document')}, p = {show_p_value(cluster.p_value)}</p>"
+            f"<p>{count(len(cluster), 'document')}, p = {show_p_value(cluster.p_value)}{of}</p>"
             f"<ul>{passages}</ul>"
         )
 

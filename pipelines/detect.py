@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
 from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
-from atd_dask.pipelines.train import model_path
+from atd_dask.pipelines.train import MODEL
 
 from atd_dask.distribution.chance import ChanceSearch
 from atd_dask.distribution.counters import count
@@ -28,7 +27,7 @@ from atd_dask.evaluation.results import (
     write_csv,
     write_json,
 )
-from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.interface.config import RunConfig, as_dict, as_single
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.blocks import Corpus
@@ -40,6 +39,7 @@ from atd_dask.storage.detections import DetectionKeeper
 from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.representatives import with_all_words
+from atd_dask.storage.runs import DOCUMENTS, RESULT, RunFolders, read_result, run_folders
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
@@ -49,17 +49,23 @@ if TYPE_CHECKING:
 
 
 def detect(
-    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
+    config: RunConfig,
+    client: Client,
+    progress: Progress,
+    fresh: bool = False,
+    folders: RunFolders | None = None,
 ) -> dict[str, Any]:
-    """Finds and tests the clusters of the test batch; gives what result.json says.
+    """Finds and tests the clusters of the test batch, once; gives what result.json says. `folders`
+    are those of a repeat.
 
     A result that was made from the same batch and model in the same way is left as it is, and a
     detection that was cut off goes on.
     """
+    folders = folders or run_folders(config.output)
     stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
     check_batch_labels(config)
     settings = {
-        "detection": as_dict(config.detection),
+        "detection": as_single(config.detection),
         "topic_model": config.null_model.topic_model,
         "compatibility": config.compatibility,
         "seed": config.seed,
@@ -69,18 +75,16 @@ def detect(
     digests = {part: store.digest for part, store in stores.items()}
     texts = open_texts(config.output, "test")  # from which words get the form that people write
     told = None if texts is None else texts.digest
-    key = stage_key(FORMAT, digests, told, read_digest(model_path(config)), settings)
-    path = join(config.output, "result.json")
-    done = None if fresh else finished_stage(config.output, "detect", key)
-    content = read_file(path) if done is not None else None
-    if done is not None and content is not None:
+    model_url = join(folders.model, MODEL)
+    key = stage_key(FORMAT, digests, told, read_digest(model_url), settings)
+    kept = None if fresh else _find_result(folders, key)
+    if kept is not None:
         progress.say("the result is up to date")
-        kept: dict[str, Any] = json.loads(content)
         return kept
-    model = read_model(model_path(config))
+    model = read_model(model_url)
     if stores["test"].vocabulary != model.vocabulary:
-        raise InputError(f"{stores['test'].url} must have the words of {model_path(config)}")
-    checkpoints = Checkpoints(join(config.output, "checkpoints", "detect"), key)
+        raise InputError(f"{stores['test'].url} must have the words of {model_url}")
+    checkpoints = Checkpoints(join(folders.model, "checkpoints", "detect"), key)
     if fresh:
         checkpoints.clear()
     rules = rules_of(config)
@@ -103,17 +107,41 @@ def detect(
     result = make_result(config, stores, model, batch, found)
     wording = read_wording(config.output, result, stores["test"])
     add_written(result, wording.forms)
-    write_file(path, write_json(result))
-    write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"], wording.passages))
-    finish_stage(config.output, "detect", key, {"clusters": len(found)})
+    write_result(folders.result, result, wording.passages)
+    finish_stage(folders.result, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
-    count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
-    for cluster in result["clusters"]:
-        warn_of_thin_pool(progress, cluster["index"], found[cluster["index"] - 1])
+    repeat = ""
+    if folders.result == config.output:
+        count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
+    else:  # repeats raise alarms together
+        repeat = f" of the repeat with seed {config.seed}"
+    for index, cluster in enumerate(found, 1):
+        warn_of_thin_pool(progress, f"{index}{repeat}", cluster)
     return result
 
 
-def warn_of_thin_pool(progress: Progress, index: int, cluster: FoundCluster) -> None:
+def write_result(folder: str, result: dict[str, Any], passages: Mapping[int, str]) -> None:
+    """Writes result.json and, with passages of texts, clusters.csv."""
+    write_file(join(folder, RESULT), write_json(result))
+    write_file(join(folder, DOCUMENTS), write_csv(result["clusters"], passages))
+
+
+def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
+    """A result that was made from the same things; one that is elsewhere is brought here."""
+    for folder in folders.results:
+        done = finished_stage(folder, "detect", key)
+        kept = read_result(folder) if done is not None else None
+        if done is None or kept is None or "repeats" in kept:
+            continue
+        if folder != folders.result:
+            for name in (RESULT, DOCUMENTS):
+                write_file(join(folders.result, name), read_file(join(folder, name)) or b"")
+            finish_stage(folders.result, "detect", key, done)
+        return kept
+    return None
+
+
+def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:
     if cluster.only_mother * 10 > len(cluster.documents):
         progress.warn(
             f"cluster {index}: {cluster.only_mother} of its {len(cluster.documents)} documents have"

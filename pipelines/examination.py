@@ -28,7 +28,7 @@ from atd_dask.documents import Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copies import choose_groups, list_rows
 from atd_dask.evaluation.results import add_written, order_candidates, write_csv, write_json
-from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.interface.config import RunConfig, as_single
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.jit import STORE
@@ -186,7 +186,7 @@ class Examination:
         # one: so they serve for other batches too, and can only find more.
         n_batch = round_up(test.n_docs)
         chance = ChanceSearch(self._base.table, dict(normal), rules, n_batch, seed)
-        settings = [as_dict(self._config.detection), seed]
+        settings = [as_single(self._config.detection), seed]
         digests = [store.digest for store in normal.values()]
         folder = model_folder(self._config.output, self._generation)
         keeper = SweepKeeper(

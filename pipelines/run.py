@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from atd_dask.pipelines.detect import detect
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 from atd_dask.pipelines.record import record_run
+from atd_dask.pipelines.repeats import detect_repeatedly
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STAGES = {
     "ingest": ("corpus", ingest),
     "train": ("null_model", train),
-    "detect": ("result", detect),
+    "detect": ("result", detect_repeatedly),
 }
 # What each does, in plain words.
 MEANINGS = {

@@ -31,7 +31,7 @@ from atd_dask.distribution.observation import name_tasks
 from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.alerts import deliver, list_channels
 from atd_dask.interface.config import RunConfig
-from atd_dask.interface.consistency import GROWING
+from atd_dask.interface.consistency import GROWING, ONCE
 from atd_dask.interface.report.history import render_history
 from atd_dask.interface.wording import alternatives
 from atd_dask.storage.corpus import CorpusStore
@@ -142,6 +142,8 @@ def check_repository(config: RunConfig) -> None:
         raise InputError(
             f"corpus.test.format must be {alternatives(GROWING)} for sweeps, got {test.format}"
         )
+    if config.detection.repeats > 1:
+        raise InputError(f"detection.repeats {ONCE}, got {config.detection.repeats}")
 
 
 def _make_key(config: RunConfig) -> str:

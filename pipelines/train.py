@@ -21,6 +21,7 @@ from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
 from atd_dask.storage.models import FORMAT, NullModel, read_digest, write_model
+from atd_dask.storage.runs import RunFolders, run_folders
 from atd_dask.storage.searches import SearchKeeper
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 
@@ -29,20 +30,28 @@ if TYPE_CHECKING:
 
     from atd_dask.interface.progress import Progress
 
+MODEL = "null_model.zarr"
+
 
 def model_path(config: RunConfig) -> str:
     """Where the null model is."""
-    return join(config.output, "null_model.zarr")
+    return join(config.output, MODEL)
 
 
 def train(
-    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
+    config: RunConfig,
+    client: Client,
+    progress: Progress,
+    fresh: bool = False,
+    folders: RunFolders | None = None,
 ) -> dict[str, Any]:
-    """Trains the null model of `config` on its training store; gives a summary.
+    """Trains the null model of `config` on its training store; gives a summary. `folders` are those
+    of a repeat.
 
     A model that was made from the same store in the same way is left as it is, and a training that
     was cut off goes on.
     """
+    folders = folders or run_folders(config.output)
     store = CorpusStore.open(corpus_path(config, "train"))
     settings = {
         "null_model": as_dict(config.null_model),
@@ -50,8 +59,8 @@ def train(
         "compatibility": config.compatibility,
     }
     key = stage_key(FORMAT, store.digest, settings)
-    path = model_path(config)
-    done = None if fresh else finished_stage(config.output, "train", key)
+    path = join(folders.model, MODEL)
+    done = None if fresh else finished_stage(folders.model, "train", key)
     if done is not None and _is_there(path, done["digest"]):
         progress.say("the null model is up to date")
         return done
@@ -68,7 +77,7 @@ def train(
             lda=config.null_model.topic_model == "lda",
         ),
     )
-    checkpoints = Checkpoints(join(config.output, "checkpoints", "train"), key)
+    checkpoints = Checkpoints(join(folders.model, "checkpoints", "train"), key)
     if fresh:
         checkpoints.clear()
     n_orders = len(range(topics.max, topics.min - 1, -topics.step))
@@ -115,7 +124,7 @@ def train(
         "topics_per_document": model.record.topics_per_document,
         "salient_words_per_topic": model.record.words_per_topic,
     }
-    finish_stage(config.output, "train", key, summary)
+    finish_stage(folders.model, "train", key, summary)
     checkpoints.clear()
     return summary
 

@@ -101,6 +101,8 @@ def test_a_pool_of_training_documents_needs_them(problem):
     model, test, validation, _ = problem
     with pytest.raises(InputError, match="train must be given where pool is 'train'"):
         detect(model, test, validation, pool="train")
+    with pytest.raises(InputError, match=r"repeats must be 1 for detect, .* got 3: find"):
+        detect(model, test, validation, repeats=3)
 
 
 def test_the_names_are_at_the_top():

@@ -101,6 +101,19 @@ def test_the_command_finds_the_same(texts, found, tmp_path):
     assert mine == Path(found.folder, "result.json").read_bytes()
 
 
+def test_a_search_that_is_repeated(texts, found):
+    detection = {**SETTINGS["detection"], "repeats": 2}
+    repeated = find(*texts, settings={**SETTINGS, "detection": detection}, progress=False)
+    (cluster,) = repeated.clusters
+    assert cluster.members == found.clusters[0].members
+    assert (cluster.repeats.found, cluster.repeats.of, cluster.repeats.shown) == (2, 2, 1)
+    assert cluster.p_value == max(cluster.repeats.p_values)
+    assert "; in 2 of 2 repeats>" in repr(cluster)
+    assert "found in 2 of 2 repeats" in repeated._repr_html_()
+    assert found.clusters[0].repeats is None
+    assert "repeats" not in repr(found.clusters[0]) + found._repr_html_()
+
+
 def test_a_frame_gives_a_frame(texts):
     pandas = pytest.importorskip("pandas")
     normal, batch = texts

@@ -81,12 +81,6 @@ def describe_copies(
     for those that training lacks. The words that are told are the most frequent ones, among equals
     the rarer elsewhere.
     """
-    homes = {
-        document["row"]: cluster["index"]
-        for cluster in clusters
-        if cluster["significant"]
-        for document in cluster["documents"]
-    }
     described = []
     for rows in groups:
         counts = words[rows[0]]
@@ -94,11 +88,24 @@ def describe_copies(
         described.append(
             {
                 "size": len(rows),
-                "cluster": homes.get(rows[0]),
+                "cluster": None,
                 "words": order[:SHOWN_WORDS],
                 "documents": [
                     {"row": row, "id": ids[row], "labels": list(labels[row])} for row in rows
                 ],
             }
         )
+    name_homes(described, clusters)
     return described
+
+
+def name_homes(groups: Sequence[dict[str, Any]], clusters: Sequence[Mapping[str, Any]]) -> None:
+    """Says of each group of copies which significant cluster it belongs to."""
+    homes = {
+        document["row"]: cluster["index"]
+        for cluster in reversed(clusters)  # of two, the first
+        if cluster["significant"]
+        for document in cluster["documents"]
+    }
+    for group in groups:
+        group["cluster"] = homes.get(group["documents"][0]["row"])

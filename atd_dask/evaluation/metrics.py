@@ -69,10 +69,11 @@ def compare_cluster(
 def compare_documents(
     clusters: Sequence[Sequence[int]], labels: Labels, anomalous: Sequence[str]
 ) -> Agreement:
-    """The documents of all clusters, in that order, against all anomalous documents."""
+    """The documents of all clusters, each once and in that order, against all anomalous ones."""
     names = set(anomalous)
     true = [not names.isdisjoint(some) for some in labels]
-    return compare([true[row] for cluster in clusters for row in cluster], sum(true))
+    rows = dict.fromkeys(row for cluster in clusters for row in cluster)
+    return compare([true[row] for row in rows], sum(true))
 
 
 def average(agreements: Sequence[Agreement]) -> Agreement:

@@ -179,25 +179,30 @@ def write_json(result: dict[str, Any]) -> bytes:
 
 def write_csv(clusters: Sequence[dict[str, Any]], passages: Mapping[int, str]) -> bytes:
     """A row for each document of a cluster, and after it one for each of its copies; `passages` has
-    a piece of the text for rows whose text is kept."""
+    a piece of the text for rows whose text is kept. The columns of repeats are there if a detection
+    was repeated."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     figures = ["support", "search_p_value"]
+    is_repeated = any("repeats" in cluster for cluster in clusters)
     table.writerow(
         [
             *("cluster", "significant", "p_value", "row", "id", "share", "labels", "copy_of"),
             *(*figures, "words", "passage"),
+            *(("repeats", "repeats_p_value") if is_repeated else ()),
         ]
     )
     for cluster in clusters:
         judged = [cluster[name] for name in ("index", "significant", "p_value")]
         about = [word["written"] for word in cluster["salient_words"] if is_raised(word)]
         beside = [*(cluster[name] for name in figures), " ".join(about[:SHOWN_WORDS])]
+        repeats = [cluster["repeats"][name] for name in ("found", "p_value")] if is_repeated else []
         for document in cluster["documents"]:
             row, labels = document["row"], " ".join(document["labels"])
             told = [*judged, row, document["id"], document["share"], labels, "", *beside]
-            table.writerow([*told, passages.get(row, "")])
+            table.writerow([*told, passages.get(row, ""), *repeats])
             for copy in document.get("copies", ()):
                 labels = " ".join(copy["labels"])
-                table.writerow([*judged, copy["row"], copy["id"], "", labels, row, *beside, ""])
+                told = [*judged, copy["row"], copy["id"], "", labels, row, *beside, ""]
+                table.writerow([*told, *repeats])
     return text.getvalue().encode()

@@ -256,6 +256,15 @@ class DetectionConfig:
         int | None, Rule("detection ends after as many clusters", at_least=1)
     ] = None
     max_size: Annotated[int | None, Rule("growth ends at as many documents", at_least=2)] = None
+    repeats: Annotated[
+        int,
+        Rule(
+            "training and detection are done so often, each time with another seed, and a cluster"
+            " is significant by all of them together",
+            at_least=1,
+            at_most=100,
+        ),
+    ] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,6 +340,7 @@ PAPER = {
     "settle": "false",
     "remember": "false",
     "unseen": "ignore",
+    "repeats": "1",
 }
 
 
@@ -409,6 +419,13 @@ def as_dict(part: Any) -> Any:
     if isinstance(part, list | tuple):
         return [as_dict(value) for value in part]
     return part
+
+
+def as_single(config: DetectionConfig) -> dict[str, Any]:
+    """The settings of a single detection, which does not depend on how often it is repeated."""
+    settings: dict[str, Any] = as_dict(config)
+    del settings["repeats"]
+    return settings
 
 
 def fingerprint(part: Any) -> str:

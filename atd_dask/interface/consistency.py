@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from atd_dask.errors import InputError
+from atd_dask.evaluation.p_values import combine_p_values
 from atd_dask.interface.sweep_config import SweepConfig
 from atd_dask.interface.wording import alternatives
 
@@ -39,6 +40,12 @@ USED_KEYS: dict[str, tuple[str, ...]] = {
 # The formats of what can grow.
 GROWING = tuple(
     format for format in USED_KEYS if format not in ("reuters", "newsgroups", "synthetic")
+)
+
+# What sweeps ask of detection.repeats.
+ONCE = (
+    "must be 1 for sweeps, which keep one null model, and by it know the clusters of before, from"
+    " sweep to sweep"
 )
 
 
@@ -141,12 +148,16 @@ class _Checks:
                 "corpus.text.max_distinct",
             )
         significance = self._config.detection.significance
-        if 1 / (significance.replicates + 1) > significance.level:
+        least, repeats = 1 / (significance.replicates + 1), self._config.detection.repeats
+        together = ""
+        if repeats > 1 and not significance.searches:
+            least = combine_p_values([least] * repeats)
+            together = f" in {repeats} repeats"
+        if least > significance.level:
             self._note(
                 "detection.significance.replicates",
                 f"must be enough for a p-value of {significance.level:g}, got"
-                f" {significance.replicates}, which give no less than"
-                f" {1 / (significance.replicates + 1):.2g}",
+                f" {significance.replicates}, which give no less than {least:.2g}{together}",
                 "detection.significance.level",
             )
 
@@ -167,6 +178,9 @@ class _Checks:
         if test is not None and test.format not in GROWING:
             rule = f"must be {alternatives(GROWING)} for sweeps"
             self._note("corpus.test.format", f"{rule}, got {test.format}")
+        repeats = self._config.detection.repeats
+        if repeats > 1:
+            self._note("detection.repeats", f"{ONCE}, got {repeats}")
 
     def _is_given(self, key: str) -> bool:
         node = self._tree.get(key)

@@ -104,20 +104,22 @@ _FIGURES = {"support": "support", "search p-value": "search_p_value", "p-value":
 
 def print_clusters(result: Mapping[str, Any]) -> None:
     """What detection found: a row for each cluster, and after them one for each candidate that
-    failed; then their words, and how they agree with labels. Figures that no candidate has are left
-    out."""
+    failed; then their words, and how they agree with labels. Figures that no candidate has, such as
+    those of repeats, are left out."""
     header = ["cluster", "documents"]
     figures = {
         name: key
         for name, key in _FIGURES.items()
         if any(cluster.get(key) is not None for cluster in result["clusters"])
     }
-    header += [*figures, "significant"]
+    is_repeated = "repeats" in result
+    header += [*figures, *(["repeats"] if is_repeated else ()), "significant"]
     rows = [
         [
             str(cluster["index"]),
             _count_documents(cluster),
             *(_show_figure(cluster.get(key)) for key in figures.values()),
+            *([_count_repeats(cluster)] if is_repeated else ()),
             "yes" if cluster["significant"] else "no",
         ]
         for cluster in result["clusters"]
@@ -127,6 +129,9 @@ def print_clusters(result: Mapping[str, Any]) -> None:
         print_table(header, rows, dim=failed)
     else:
         print("no cluster was found")
+    if is_repeated and rows:
+        shown = (f"{c['repeats']['p_value']:.2g} of {c['index']}" for c in result["clusters"])
+        _print_line(f"p-values over all repeats, which decide: {', '.join(shown)}")
     for cluster in result["clusters"]:
         words = [w.get("written", w["word"]) for w in cluster["salient_words"] if is_raised(w)]
         _print_line(f"words of {cluster['index']}: {' '.join(words[:SHOWN_WORDS]) or 'none'}")
@@ -159,6 +164,11 @@ def _print_agreement(clusters: Sequence[Mapping[str, Any]]) -> None:
 
 def _show_figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}"
+
+
+def _count_repeats(cluster: Mapping[str, Any]) -> str:
+    """How many have found it."""
+    return f"{cluster['repeats']['found']} of {cluster['repeats']['of']}"
 
 
 def _count_documents(cluster: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from atd_dask.storage.files import join, read_file, write_file
@@ -12,10 +13,39 @@ from atd_dask.storage.places import Place
 
 RUN = "run.json"
 RESULT = "result.json"
+DOCUMENTS = "clusters.csv"
 # What people look for in the folder of a run.
-SHOWN = {"result": RESULT, "documents": "clusters.csv", "report": "report.html", "run": RUN}
+SHOWN = {"result": RESULT, "documents": DOCUMENTS, "report": "report.html", "run": RUN}
 # Of a cluster, what is long and for programs.
 DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "reference_support"})
+
+
+@dataclass(frozen=True)
+class RunFolders:
+    """Where training and detection leave what they make."""
+
+    model: str  # the null model, and what it takes to go on
+    results: tuple[str, ...]  # written to the first; another may have the same result already
+
+    @property
+    def result(self) -> str:
+        return self.results[0]
+
+
+def run_folders(output: str) -> RunFolders:
+    """The folders of a run that is made once."""
+    return RunFolders(output, (output, _repeat_folder(output, 1)))
+
+
+def repeat_folders(output: str, repeat: int) -> RunFolders:
+    """The folders of a repeat, from 1 on. The first takes the null model of the run itself and
+    gives the result that the run would have alone; the others have both to themselves."""
+    own = _repeat_folder(output, repeat)
+    return RunFolders(output, (own, output)) if repeat == 1 else RunFolders(own, (own,))
+
+
+def _repeat_folder(output: str, repeat: int) -> str:
+    return join(output, "repeats", str(repeat))
 
 
 def write_run(output: str, record: Mapping[str, Any]) -> None:

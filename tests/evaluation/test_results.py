@@ -97,3 +97,17 @@ def test_the_table_of_documents():
         assert (row["cluster"], row["significant"]) == ("1", "True")
         assert (row["support"], row["p_value"]) == ("9.5", "0.2")
         assert float(row["search_p_value"]) == estimate_chance(9.5, np.array([1.0, 5.0, 9.0]))
+
+
+def test_the_table_tells_of_repeats_if_there_were_any():
+    clusters = describe(make_candidate(9.5, True))
+    add_written({"clusters": clusters}, {})
+    clusters[0]["documents"][0]["copies"] = [{"row": 1, "id": "b", "labels": []}]
+    plain = write_csv(clusters, {}).decode().splitlines()
+    clusters[0]["repeats"] = {"found": 4, "of": 5, "p_value": 0.002}
+    repeated = write_csv(clusters, {}).decode().splitlines()
+    assert repeated == [
+        f"{plain[0]},repeats,repeats_p_value",
+        *(f"{line},4,0.002" for line in plain[1:]),
+    ]
+    assert len(repeated) == 4

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions
 from atd_dask.errors import ConfigError
-from atd_dask.interface.config import RunConfig, as_dict, fingerprint, load, make_table
+from atd_dask.interface.config import RunConfig, as_dict, as_single, fingerprint, load, make_table
 from atd_dask.interface.key_rules import FORMATS, RULES
 from atd_dask.interface.settings import describe_keys
 from atd_dask.text import datasets
@@ -51,6 +51,7 @@ detection:
   failures: 3
   max_clusters: null
   max_size: null
+  repeats: 1
 evaluation: {anomalous: [ship, coffee]}
 compatibility: paper
 """
@@ -117,6 +118,34 @@ detection:
         "sed is not a known key: did you mean seed? (--set sed=1)",
         "detection.seeds must be at least 1, got 0 (--set detection.seeds=0)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("0", "must be at least 1 and at most 100, got 0"),
+        ("-1", "must be at least 1 and at most 100, got -1"),
+        ("10000", "must be at least 1 and at most 100, got 10000"),
+        ("three", "must be a whole number, got three"),
+        ("2.5", "must be a whole number, got 2.5"),
+    ],
+)
+def test_repeats_are_a_small_number(tmp_path: Path, value: str, rule: str) -> None:
+    path = write(tmp_path, f"corpus: {{dataset: synthetic}}\ndetection: {{repeats: {value}}}\n")
+    assert find_problems(path) == [f"detection.repeats {rule} (c.yaml, line 2)"]
+
+
+def test_paper_rules_are_repeated_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, "corpus: {dataset: synthetic}\ndetection: {rules: paper}\n")
+    assert load(path).detection.repeats == 1
+    assert load(path, ["detection.repeats=3"]).detection.repeats == 3
+
+
+def test_a_single_detection_does_not_depend_on_repeats(tmp_path: Path) -> None:
+    path = write(tmp_path, "corpus: {dataset: synthetic}\n")
+    one, many = (load(path, [f"detection.repeats={n}"]).detection for n in (1, 5))
+    assert as_single(one) == as_single(many)
+    assert as_dict(one).keys() - as_single(one).keys() == {"repeats"}
 
 
 def test_overrides(tmp_path: Path) -> None:

@@ -127,6 +127,16 @@ def test_consistent(tmp_path: Path, text: str) -> None:
             " which give no less than 0.001 (c.yaml, line 2)",
         ),
         (
+            DATASET + "detection: {repeats: 3, significance: {replicates: 99, searches: 0}}\n",
+            "detection.significance.replicates must be enough for a p-value of 0.01, got 99, which"
+            " give no less than 0.015 in 3 repeats (c.yaml, line 2)",
+        ),
+        (
+            SOURCES + "sweep: {window: 1}\ndetection: {repeats: 3}\n",
+            "detection.repeats must be 1 for sweeps, which keep one null model, and by it know the"
+            " clusters of before, from sweep to sweep, got 3 (c.yaml, line 5)",
+        ),
+        (
             DATASET + "cluster: {}\n",
             "cluster must have exactly one of local, address, scheduler_file, class, got none of"
             " them (c.yaml, line 2)",

@@ -53,6 +53,24 @@ def test_corpora(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_clusters_of_repeats(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = {"index": 1, "size": 12, "support": 12.5, "search_p_value": 0.00123456}
+    cluster |= {"p_value": 0.000999, "significant": True, "salient_words": []}
+    clusters = [
+        cluster | {"repeats": {"found": 5, "of": 5, "p_value": 5e-6 / 3}},
+        cluster
+        | {"index": 2, "significant": False}
+        | {"repeats": {"found": 2, "of": 5, "p_value": 0.03}},
+    ]
+    print_clusters({"clusters": clusters, "repeats": {"n": 5}})
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "cluster  documents  support  search p-value  p-value   repeats  significant",
+        "1        12         12.5     0.001235        0.000999  5 of 5   yes",
+        "2        12         12.5     0.001235        0.000999  2 of 5   no",
+        "p-values over all repeats, which decide: 1.7e-06 of 1, 0.03 of 2",
+    ]
+
+
 def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
     words = [{"word": f"w{n}\x1b", "occurring": n != 1} | RAISED for n in range(12)]
     words.insert(2, words[0] | {"word": "rarer", "shared_probability": 0.3})

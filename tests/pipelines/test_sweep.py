@@ -389,6 +389,12 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     )
     with pytest.raises(InputError, match=r"must be .* or zarr for sweeps, got synthetic"):
         run_sweep(tmp_path, client)
+    (tmp_path / "conf.yaml").write_text(
+        "corpus: {train: {format: jsonl, path: normal.jsonl},"
+        " test: {format: jsonl, path: repository}}"
+    )
+    with pytest.raises(InputError, match=r"repeats must be 1 for sweeps, which keep .*, got 2"):
+        run_sweep(tmp_path, client, "detection.repeats=2")
     (tmp_path / "conf.yaml").write_text("corpus: {dataset: synthetic}")
     with pytest.raises(InputError, match=r"needs corpus\.train, .* there is the dataset synthetic"):
         run_sweep(tmp_path, client)

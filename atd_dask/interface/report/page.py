@@ -7,7 +7,7 @@ import base64
 import hashlib
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from atd_dask.interface.report.sources import Sources
@@ -33,9 +33,13 @@ def fill(template: str, style: str, script: str, **values: object) -> bytes:
     )
     # Autoescape holds for every value; only what is Markup, made from numbers, passes as it is.
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(read),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    page = environment.from_string(read(template)).render(
+    page = environment.get_template(template).render(
         style=Markup(style),  # noqa: S704 - the files of this package
         script=Markup(script),  # noqa: S704
         policy=policy,

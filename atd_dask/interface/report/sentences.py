@@ -30,9 +30,11 @@ def say_verdict(
     found: Sequence[tuple[int, Sequence[str]]],
     candidate: int | None,
     searched: bool,
+    in_repeats: str = "",
 ) -> tuple[Phrase, ...]:
     """The result in one sentence; `found` has the size and the words of each significant cluster,
-    `candidate` the size of the best of those that were not significant."""
+    `candidate` the size of the best of those that were not significant, `in_repeats` how many
+    repeats found that one, if any did."""
     where = f"in {count(n_documents, 'document')}"
     if not found:
         rest = "there was no candidate to test"
@@ -40,6 +42,10 @@ def say_verdict(
             failed = (
                 "has no more support than chance finds" if searched else "did not pass the test"
             )
+            if in_repeats:
+                failed = (
+                    f"was found in {in_repeats} repeats, but is not significant over all of them"
+                )
             rest = f"the best candidate, {count(candidate, 'document')}, {failed}"
         return (Phrase(f"No significant cluster was found {where}; {rest}."),)
     number = spell(len(found)).capitalize()
@@ -112,6 +118,10 @@ def say_searches(cluster: Mapping[str, Any]) -> str:
 def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
     """Why a candidate was not significant."""
     limit = "the level" if level is None else f"the level of {level:g}"
+    if found := say_found(cluster):
+        return (
+            f"It was found in {found} repeats, but its p-value over all of them is above {limit}."
+        )
     if cluster["reference_support"] is not None:
         if cluster["support"] <= 0:
             return "Documents that bear out its topic are as frequent among normal ones."
@@ -121,6 +131,27 @@ def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
     if not cluster["bootstrap_scores"]:
         return "It could not be tested."
     return f"Its p-value is above {limit}. Its test ended as soon as that was certain."
+
+
+def say_found(cluster: Mapping[str, Any]) -> str:
+    """In how many repeats a cluster was found, such as `2 of 5`; nothing if in none."""
+    told = cluster.get("repeats")
+    return f"{told['found']} of {told['of']}" if told and told["found"] else ""
+
+
+def say_repeats(cluster: Mapping[str, Any]) -> str:
+    """What repeats with other null models say of a cluster; nothing where there were none."""
+    told = cluster.get("repeats")
+    if not told:
+        return ""
+    found = say_found(cluster) or f"none of {told['of']}"
+    sentence = (
+        f"Found in {found} repeats, each with a null model of its own; p-value over all of them"
+        f" {show_p_value(told['p_value'])}."
+    )
+    if told["shown"] > 1:
+        sentence += f" It is shown as repeat {told['shown']} has it, the first that found it."
+    return sentence
 
 
 def say_growth(cluster: Mapping[str, Any]) -> str:

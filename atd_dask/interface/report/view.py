@@ -27,9 +27,11 @@ from atd_dask.interface.report.numbers import (
 from atd_dask.interface.report.passages import Passage, find_forms, mark_words
 from atd_dask.interface.report.sentences import (
     Phrase,
+    say_found,
     say_growth,
     say_p_value,
     say_reason,
+    say_repeats,
     say_searches,
     say_verdict,
 )
@@ -120,6 +122,8 @@ class ClusterView:
     p_value: str
     about: tuple[str, ...]
     p_sentence: str
+    in_repeats: str  # how many found it, if any did
+    repeats_sentence: str
     reason: str
     histogram: Markup | None
     search_sentence: str
@@ -155,6 +159,7 @@ class View:
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]  # that failed
     searched: bool  # whether support decides, by searches in held-out documents
+    n_repeats: int
     continuing: tuple[ContinuingView, ...]
     copies: tuple[CopiesView, ...]
     n_groups: int  # of copies, all told
@@ -200,6 +205,7 @@ def make_view(sources: Sources) -> View:
         [(cluster.size, cluster.about) for cluster in found],
         candidates[0].size if candidates else None,
         searched,
+        candidates[0].in_repeats if candidates else "",
     )
     name = shorten(result["name"], 80)
     model = result["null_model"]
@@ -210,6 +216,7 @@ def make_view(sources: Sources) -> View:
         found=found,
         candidates=candidates,
         searched=searched,
+        n_repeats=result.get("repeats", {}).get("n", 1),
         continuing=tuple(_view_continuing(result.get("sweep", {}))),
         copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
         n_groups=len(result.get("copies", ())),
@@ -267,6 +274,8 @@ def _view_cluster(
             shorten(forms.get(word, word), SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]
         ),
         p_sentence=say_p_value(cluster),
+        in_repeats=say_found(cluster),
+        repeats_sentence=say_repeats(cluster),
         reason="" if cluster["significant"] else say_reason(cluster, level),
         histogram=charts.draw_histogram(cluster["bootstrap_scores"], cluster["score"])
         if cluster["bootstrap_scores"]
