@@ -297,7 +297,7 @@ def test_the_run_is_told() -> None:
     for told in (
         "atd-dask run 'my conf.yaml'",
         "detection. settle yes",
-        "started 2026-01-02T00:00:00 train 61.2 s, reused in all 3.0 s peak memory 512 MiB",
+        "started 2 January 2026, 00:00 train 61.2 s, reused in all 3.0 s peak memory 512 MiB",
         "cluster 1 worker, 8 threads",
         "python 3.11.7",
     ):
@@ -402,3 +402,27 @@ def test_copies_are_folded_and_escaped() -> None:
     assert "The first 50 of 51 groups" in page
     assert 'href="https://example.org/901"' in page
     assert f"row {row}<" in page
+
+
+def test_documents_come_before_the_evidence_and_words_last() -> None:
+    text = Page(render(make_sources(make_cluster(), make_cluster(2, significant=False)))).text
+    for heading in ("Why it is significant", "How it was tested"):
+        _, start, text = text.partition(" Documents ")
+        assert start
+        places = [text.index(part) for part in (heading, "Against chance", "How it grew", "Words")]
+        assert places == sorted(places)
+
+
+def test_moments_are_for_people_and_for_machines() -> None:
+    run = {
+        "started": "2026-11-17T09:14:54.399+00:00",
+        "seconds": 3.0,
+        "stages": {},
+        "peak_memory_bytes": 0,
+        "cluster": None,
+    }
+    page = Page(render(make_sources(run=run)))
+    assert page.find("time") == [{"datetime": "2026-11-17T09:14:54.399+00:00"}]
+    assert "started 17 November 2026, 09:14 UTC in all" in page.text
+    page = check_structure(render(make_sources(run=run | {"started": HOSTILE[1]})))
+    assert HOSTILE[1] in page.texts

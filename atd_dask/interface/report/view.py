@@ -18,6 +18,7 @@ from atd_dask.evaluation.results import is_raised
 from atd_dask.interface.report import charts
 from atd_dask.interface.report.numbers import (
     count,
+    mark_moment,
     show_decimal,
     show_p_value,
     show_probability,
@@ -422,7 +423,7 @@ def _draw_orders(model: Mapping[str, Any]) -> Markup | None:
 
 def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Times, memory and workers; those of stages that were reused are from when they were made."""
-    yield "started", clean(run["started"])
+    yield "started", mark_moment(run["started"])
     for name, stage in run["stages"].items():
         reused = ", reused" if stage["reused"] else ""
         yield clean(name), f"{(stage['made'] or stage)['seconds']:,.1f} s{reused}"
