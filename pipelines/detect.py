@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from atd_dask.evaluation.results import (
     FORMAT,
     add_written,
     describe_clusters,
+    describe_searches,
     evaluate_clusters,
     order_candidates,
     write_csv,
@@ -145,6 +146,21 @@ def open_batch(
     return SearchedBatch(documents, table, everything.vocabulary)
 
 
+def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], dict[str, Any]]:
+    """Tells which document a row of the normal ones is: those of train, then those of validation,
+    without copies."""
+    rows = {part: stores[part].representatives() for part in ("train", "validation")}
+
+    def name_row(row: int) -> dict[str, Any]:
+        part = "train"
+        if row >= len(rows[part]):
+            part, row = "validation", row - len(rows[part])
+        own = int(rows[part][row])
+        return {"part": part, "row": own, "id": stores[part].ids(own, own + 1)[0]}
+
+    return name_row
+
+
 def make_result(
     config: RunConfig,
     stores: dict[str, CorpusStore],
@@ -184,6 +200,10 @@ def make_result(
         },
         "clusters": clusters,
     }
+    if found and found[0].searches is not None:  # the same for all
+        result["references"] = describe_searches(
+            found[0].searches, model.vocabulary, name_normal_documents(stores)
+        )
     if copies is not None:
         groups = choose_groups(copies)
         words = count_words(test, [group[0] for group in groups], unseen=True)

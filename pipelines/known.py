@@ -114,9 +114,8 @@ def _read_blocks(
 
 def list_words(topic: Alternative, shared: Floats, vocabulary: Sequence[str]) -> tuple[str, ...]:
     """The words that a topic makes more likely, the most probable first."""
-    words = np.flatnonzero(topic.specific & (topic.probabilities > shared))
-    order = words[np.lexsort((words, -topic.probabilities[words]))]
-    return tuple(vocabulary[word] for word in order[:COMPARED_WORDS].tolist())
+    words = topic.raised_words(shared)[:COMPARED_WORDS]
+    return tuple(vocabulary[word] for word in words.tolist())
 
 
 def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int | None:

@@ -255,6 +255,12 @@ class Alternative:
         probabilities[occurring] += self.expected[occurring] / tokens
         return replace(self, probabilities=probabilities, specific=occurring, rest=rest)
 
+    def raised_words(self, shared: Floats) -> Ints:
+        """The words that it makes more likely than they are elsewhere, the most probable first."""
+        words = np.flatnonzero(self.specific & (self.probabilities > shared))
+        order: Ints = words[np.lexsort((words, -self.probabilities[words]))]
+        return order
+
     def with_half_tokens(self, lengths: Ints) -> Alternative:
         """The topic where none of its words counts less than half a token; `lengths` are those of
         its own documents."""

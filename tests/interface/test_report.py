@@ -28,6 +28,7 @@ from tests.interface.pages import (
     make_cluster,
     make_hostile,
     make_news,
+    make_search,
     make_sources,
     say,
 )
@@ -426,3 +427,31 @@ def test_moments_are_for_people_and_for_machines() -> None:
     assert "started 17 November 2026, 09:14 UTC in all" in page.text
     page = check_structure(render(make_sources(run=run | {"started": HOSTILE[1]})))
     assert HOSTILE[1] in page.texts
+
+
+def test_what_the_searches_found_is_folded() -> None:
+    sources = make_sources(make_cluster())
+    found = [make_search(1.5, 1200), make_search(12.0), make_search(0.0, 0)]
+    result = {**sources.result, "references": found}
+    page = check_structure(render(replace(sources, result=result)))
+    assert "found a support of at most 12.0; 1 of them found no candidate at all." in page.text
+    assert {"href": "#searches"} in page.find("a")
+    _, _, text = page.text.partition("The best candidate of each search")
+    rows = [
+        "search 2, support 12.0 3 coffe export quota normal 0 train , normal 1 train , normal 2",
+        "search 1, support 1.5 1,200 coffe export quota normal 0 train",
+        ", and 1,197 more search 3, support 0.0 0 no candidate",
+    ]
+    places = [text.index(row) for row in rows]
+    assert places == sorted(places)
+
+
+def test_searches_of_which_only_the_support_is_known_are_left_out() -> None:
+    sources = make_sources(make_cluster())
+    for references in ([], [make_search(2.0, None)]):
+        result = {**sources.result, "references": references}
+        page = Page(render(replace(sources, result=result)))
+        assert "The best candidate of each search" not in page.text
+        assert {"href": "#searches"} not in page.find("a")
+    some = {**sources.result, "references": [make_search(2.0, None), make_search(1.0)]}
+    assert "search 1, support 2.0 – –" in Page(render(replace(sources, result=some))).text

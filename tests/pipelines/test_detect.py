@@ -13,6 +13,7 @@ from atd_dask.pipelines.train import train
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
+from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client
 from tests.shared import shared
 
@@ -76,6 +77,20 @@ def test_two_clusters_and_then_what_failed(result):
         assert len(cluster["reference_support"]) == 3
         assert cluster["support"] > max(0, *cluster["reference_support"])
         assert cluster["growth"] == []
+
+
+def test_what_the_held_out_searches_found(folder, result):
+    assert [search["support"] for search in result["references"]] == (
+        result["clusters"][0]["reference_support"]
+    )
+    name_row = stage.name_normal_documents(
+        {
+            part: CorpusStore.open(folder / f"out/corpus/{part}.zarr")
+            for part in ("train", "validation")
+        }
+    )
+    assert name_row(2999) == {"part": "train", "row": 2999, "id": "train-2999"}
+    assert name_row(3001) == {"part": "validation", "row": 1, "id": "validation-0001"}
 
 
 def test_what_is_written(folder, result):

@@ -26,6 +26,7 @@ from atd_dask.interface.report.numbers import (
     spell,
 )
 from atd_dask.interface.report.passages import Passage, find_forms, mark_words
+from atd_dask.interface.report.searches import SearchesView, view_searches
 from atd_dask.interface.report.sentences import (
     Phrase,
     say_growth,
@@ -156,6 +157,7 @@ class View:
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]  # that failed
     searched: bool  # whether support decides, by searches in held-out documents
+    searches: SearchesView | None  # where the result says what they found
     continuing: tuple[ContinuingView, ...]
     copies: tuple[CopiesView, ...]
     n_groups: int  # of copies, all told
@@ -211,6 +213,7 @@ def make_view(sources: Sources) -> View:
         found=found,
         candidates=candidates,
         searched=searched,
+        searches=view_searches(result, forms),
         continuing=tuple(_view_continuing(result.get("sweep", {}))),
         copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
         n_groups=len(result.get("copies", ())),
