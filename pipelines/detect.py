@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
 from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
+from atd_dask.pipelines.scores import keep_scores
 from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.chance import ChanceSearch
@@ -106,6 +107,7 @@ def detect(
     add_written(result, wording.forms)
     write_file(path, write_json(result))
     write_file(join(config.output, "clusters.csv"), write_csv(result["clusters"], wording.passages))
+    keep_scores(config.output, Runner(client), stores, batch, rules, found)
     finish_stage(config.output, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))

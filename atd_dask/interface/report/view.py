@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from atd_dask.evaluation.results import is_raised
 from atd_dask.interface.report import charts
+from atd_dask.interface.report.batch_picture import BatchPicture, view_batch
 from atd_dask.interface.report.numbers import (
     count,
     mark_moment,
@@ -156,6 +157,7 @@ class View:
     verdict: tuple[Phrase, ...]
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]  # that failed
+    batch: BatchPicture | None  # where the scores of all documents are kept
     searched: bool  # whether support decides, by searches in held-out documents
     searches: SearchesView | None  # where the result says what they found
     continuing: tuple[ContinuingView, ...]
@@ -212,6 +214,11 @@ def make_view(sources: Sources) -> View:
         verdict=verdict,
         found=found,
         candidates=candidates,
+        batch=view_batch(
+            sources.scores,
+            [cluster for cluster in result["clusters"] if cluster["significant"]],
+            {cluster.index: cluster.about for cluster in found},
+        ),
         searched=searched,
         searches=view_searches(result, forms),
         continuing=tuple(_view_continuing(result.get("sweep", {}))),
