@@ -100,21 +100,25 @@ def test_the_verdict_where_nothing_was_found() -> None:
         (UNSEARCHED, "so nothing accounts for the search that"),
         (
             {"significant": False, **UNSEARCHED},
-            "Its p-value is above the level of 0.01. Its test ended as soon as that was certain.",
+            "Its p-value, 0.02, is above the level of 0.01; the test ended as soon as that was",
         ),
         (
             {"significant": False, "support": -1.0},
-            "Documents that bear out its topic are as frequent among normal ones.",
+            "Documents that bear out its topic are as frequent among the normal ones.",
         ),
         (
             {"significant": False, "support": 12.0},
-            "The same search finds as much support where there is nothing to find.",
+            "1 of 3 searches in held-out normal documents found as much support.",
+        ),
+        (
+            {"significant": False, "support": 1.0, "reference_support": [3.0, 1.0]},
+            "Every search in held-out normal documents found as much support.",
         ),
         (
             {"significant": False, "support": 12.5},
-            "Its search p-value is above the level of 0.01.",
+            "Its search p-value, 0.25, is above the level of 0.01.",
         ),
-        ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested."),
+        ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested: "),
         ({}, "From one document it grew in 4 steps;"),
         ({}, "In those with a hollow dot the new topic was not significant."),
         ({}, "The cluster is the first 3 documents."),
@@ -164,9 +168,9 @@ def test_failed_candidates_are_folded() -> None:
     failed = [make_cluster(n, significant=False, support=9.0 - n, growth=[]) for n in (2, 3, 4)]
     failed[2]["salient_words"] = []
     page = check_structure(render(make_sources(make_cluster(), *failed)))
-    assert page.find("details") == [{"class": "candidate"}] * 3
+    assert page.find("details") == [{"class": "reading fold"}] + [{"class": "candidate"}] * 3
     assert "Three candidates that failed None of these is significant." in page.text
-    assert "3 documents support 7.0 coffe export quota brazil candidate 2 The same" in page.text
+    assert "3 documents support 7.0 coffe export quota brazil 1 of 3 searches in" in page.text
     assert "3 documents support 5.0 no word that is more frequent than usual" in page.text
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert [name for name in ids if name and name.startswith("cluster-")] == [
@@ -434,7 +438,7 @@ def test_what_the_searches_found_is_folded() -> None:
     found = [make_search(1.5, 1200), make_search(12.0), make_search(0.0, 0)]
     result = {**sources.result, "references": found}
     page = check_structure(render(replace(sources, result=result)))
-    assert "found a support of at most 12.0; 1 of them found no candidate at all." in page.text
+    assert "found a support of at most 12.0, and one time no candidate at all. Look" in page.text
     assert {"href": "#searches"} in page.find("a")
     _, _, text = page.text.partition("The best candidate of each search")
     rows = [

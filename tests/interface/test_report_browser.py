@@ -148,15 +148,15 @@ def test_the_policy_holds(show: Any) -> None:
 def test_sorting(show: Any) -> None:
     page = show(make_long())
     numbers = [f"document {100 + n}" for n in range(60)]
-    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:10]
     head = page.find("#cluster-1 .documents thead .c-place")
     button = head.find_element("tag name", "button")
     button.click()
     assert head.get_attribute("aria-sort") == "descending"
-    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[::-1][:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[::-1][:10]
     button.send_keys(Keys.ENTER)
     assert head.get_attribute("aria-sort") == "ascending"
-    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:10]
     page.find("#cluster-1 .documents thead .c-id button").click()
     assert head.get_attribute("aria-sort") is None
     page.find("#cluster-1 .documents thead .c-share button").click()
@@ -187,7 +187,10 @@ def test_filtering(show: Any) -> None:
 def test_failed_candidates_open(show: Any, scripts: bool) -> None:
     page = show(make_long(), scripts=scripts)
     (told,) = page.see("#candidates summary")
-    assert " ".join(told.split()) == "3 documents support 30.5 coffe export quota brazil"
+    assert " ".join(told.split()) == (
+        "3 documents support 30.5 coffe export quota brazil"
+        " Its search p-value, 0.25, is above the level."
+    )
     assert page.see("#cluster-2 .documents tbody .c-id bdi") == []
     page.find("#candidates summary").click()
     assert len(page.see("#cluster-2 .documents tbody .c-id bdi")) == 3
@@ -233,7 +236,7 @@ def test_hostile_texts_are_shown_and_never_run(show: Any) -> None:
 
 def test_long_tables_open(show: Any) -> None:
     page = show(make_long())
-    assert len(page.see("#cluster-1 .documents tbody tr")) == 20
+    assert len(page.see("#cluster-1 .documents tbody tr")) == 10
     button = page.find("#cluster-1 .documents + .toggle")
     assert button.text == "Show all 60 documents"
     button.send_keys(Keys.ENTER)

@@ -24,7 +24,7 @@ from atd_dask.interface.report.charts import Axis
 from atd_dask.interface.report.numbers import count, show_decade, show_decimal
 
 WIDTH, HEIGHT = 640, 400
-LEFT, RIGHT, TOP, BOTTOM = 80, 12, 34, 56
+LEFT, RIGHT, TOP, BOTTOM = 86, 12, 34, 56
 MOST_DOTS = 2_000  # of documents in no cluster
 MOST_MARKS = 1_200  # of documents in clusters
 MOST_BYTES = 100_000

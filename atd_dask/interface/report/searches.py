@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atd_dask.interface.report.numbers import count, show_decimal
+from atd_dask.interface.report.numbers import count, show_decimal, spell
 from atd_dask.interface.wording import clean, shorten
 
 WORD_LETTERS = 30
@@ -60,12 +60,17 @@ def _view_search(number: int, search: Mapping[str, Any], forms: Mapping[str, str
 def _say_found(found: Any) -> str:
     none = sum(search["size"] == 0 for search in found)
     largest = max(search["support"] for search in found)
-    start = f"{count(len(found), 'search', 'searches')} as in the batch, each in other documents"
-    start += " that are known to be normal and under a model without them, found a support of at"
-    start += f" most {show_decimal(largest)}"
+    times = "once" if len(found) == 1 else count(len(found), "time")
+    start = (
+        f"The search of the batch was run {times} in documents that are known to be normal, under a"
+        " model without them."
+    )
+    if none == len(found):
+        return f"{start} It found no candidate at all."
+    said = f"{start} It found a support of at most {show_decimal(largest)}"
     if none:
-        start += f"; {none} of them found no candidate at all" if none < len(found) else ""
+        said += f", and {spell(none)} time{'s' if none > 1 else ''} no candidate at all"
     return (
-        f"{start}. Look at the first ones if a cluster that you believe in was not significant:"
-        " a real group among the normal documents raises the bar for all others."
+        f"{said}. Look at the first ones if a candidate that you believe in failed: a real group"
+        " among the normal documents raises the bar for all others."
     )
