@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import replace
@@ -189,17 +190,20 @@ def test_the_bound_on_the_bytes(n_clusters: int, share: float) -> None:
 
 
 def test_the_largest_picture() -> None:
-    """Every square is there, and every mark of the longest shape."""
-    dots = [(LEFT + x, y) for x in range(WIDTH - LEFT - RIGHT) for y in range(0, 330, 4)]
-    n_inside = MOST_MARKS
-    scores = make_scores(
-        [float(x) for x, _ in dots] + [8.0 + n / 100 for n in range(n_inside)],
-        [(y - 100) * 30.0 for _, y in dots] + [float(n) for n in range(n_inside)],
-    )
-    longest = max(range(len(SHAPES)), key=lambda n: len(SHAPES[n]))
-    rows = range(len(dots), len(dots) + n_inside)
-    clusters = [make_members(n, rows if n == longest + 1 else []) for n in range(1, 13)]
-    assert len(view(scores, *clusters).drawing.encode()) <= MOST_BYTES
+    """Every square is there, and as many marks as there can be, all of the longest shape."""
+    alone = [(x / 9, y / 10) for x in range(160) for y in range(-98, 99, 2)]
+    inside = [(x / 4, y / 4) for x in range(40) for y in range(-15, 15)]
+    assert len(inside) == MOST_MARKS
+    places = [*alone, *inside]
+    odds: list[float | None] = [math.log(10) * math.sinh(bent) for _, bent in places]
+    scores = make_scores([surprise for surprise, _ in places], odds, (1.0, 2.0))
+    longest = max(range(len(SHAPES)), key=lambda place: len(SHAPES[place]))
+    clusters = [make_members(n, []) for n in range(1, MOST_NAMED + 1)]
+    clusters[longest] = make_members(longest + 1, range(len(alone), len(places)))
+    drawing = view(scores, *clusters).drawing
+    assert count_marks(drawing, "mark") == MOST_MARKS
+    assert count_marks(drawing, "cell") > 3300
+    assert len(drawing.encode()) <= MOST_BYTES
 
 
 def test_clusters_differ_in_colour_and_shape() -> None:

@@ -386,6 +386,11 @@ def test_contrast() -> None:
         ):
             low, high = sorted((luminance(colours[ink]), luminance(colours[paper])))
             assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
+        for number in range(1, 7):  # marks, which need less than letters do
+            for paper in ("paper", "wash"):
+                ink = f"colour-{number}"
+                low, high = sorted((luminance(colours[ink]), luminance(colours[paper])))
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
 
 
 def test_copies_are_folded_and_escaped() -> None:

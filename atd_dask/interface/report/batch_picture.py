@@ -347,8 +347,7 @@ def _say_dots(binned: bool, every: int, missing: int, strip: bool) -> str:
     said += " line up, the odds that it belongs to its nearest cluster are 99 to 1 or better."
     said += _say_strip(strip)
     if binned:
-        said += " Documents in no cluster are counted in squares, which are darker the more there"
-        said += " are."
+        said += " Documents in no cluster are counted in squares, whose shade tells how many."
     if every > 1:
         said += f" Of the documents in clusters, one in {every} is drawn."
     return said + _say_missing(missing)
