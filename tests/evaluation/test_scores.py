@@ -9,7 +9,7 @@ from atd_dask.distribution.running import Runner
 from atd_dask.evaluation.scores import score_documents
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.growth import Sample
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.support import cross_fit_gains
@@ -19,12 +19,12 @@ from tests.kernels.strategies import make_block
 N_WORDS = 40
 
 
-@pytest.fixture(scope="module")
-def fitter():
+@pytest.fixture(scope="module", params=[Fitter, AuthorsFitter])
+def fitter(request):
     """A model of one topic, which has no words of its own."""
     empty = np.zeros(0, np.int32), *(np.zeros(0) for _ in range(3))
     table = WordTable(1, np.full(N_WORDS, 1 / N_WORDS), np.zeros(N_WORDS + 1, np.int64), *empty)
-    return Fitter(NullContext.of(table))
+    return request.param(NullContext.of(table))
 
 
 @pytest.fixture(scope="module")
