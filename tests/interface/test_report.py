@@ -366,7 +366,7 @@ def test_the_policy_allows_the_own_style_and_script_alone() -> None:
 def test_contrast() -> None:
     style = Page(render(make_sources())).raw["style"]
     light, dark = (
-        dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block))
+        dict(re.findall(r"--([a-z0-9-]+): #([0-9a-f]{6});", block))
         for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
     )
 

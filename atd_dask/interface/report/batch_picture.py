@@ -221,19 +221,22 @@ class _Plot:
 
     def draw_frame(self) -> Iterator[str]:
         yield from self.draw_strip()
-        last = math.inf
+        member, last = self.up.place(_bend(MEMBER)), math.inf
         for power in POWERS:
             bent = _bend(power)
             if not self.up.low <= bent <= self.up.high:
                 continue
             y = self.up.place(bent)
             yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
-            if last - y >= 24:  # room for large letters on a small screen
+            # Room for large letters, as on a small screen.
+            if min(last - y, abs(member - y)) >= 24:
                 yield _tick_left(y, _show_odds(power))
                 last = y
-        y = self.up.place(_bend(MEMBER))
-        yield f'<line class="member" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
-        yield _tick_left(y, "99 : 1")
+        yield (
+            f'<line class="member" x1="{LEFT}" y1="{member:.1f}" x2="{WIDTH - RIGHT}"'
+            f' y2="{member:.1f}"/>'
+        )
+        yield _tick_left(member, "99 : 1")
         yield from self.draw_bottom()
         yield _caption("odds that it belongs to its nearest cluster")
 
