@@ -6,15 +6,12 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.rules import FoundCluster
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import describe_clusters, order_candidates
 from atd_dask.interface.config import make_detection
 from atd_dask.interface.rules import make_rules
-from atd_dask.kernels.telling import rank_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
 from atd_dask.topic_model import ParsimoniousTopicModel, as_corpus
@@ -56,10 +53,8 @@ class Detection:
 
     def top_words(self, cluster: FoundCluster, n: int = 10) -> list[str]:
         """The words that a cluster's topic makes more likely, the most telling first."""
-        topic, shared = cluster.topic, self.null_model.table.shared
-        words = np.flatnonzero(topic.specific & (topic.probabilities > shared))
-        order = rank_words(words, topic.probabilities, shared)
-        return [self.null_model.vocabulary[word] for word in order[:n].tolist()]
+        words = cluster.topic.raised_words(self.null_model.table.shared)[:n]
+        return [self.null_model.vocabulary[word] for word in words.tolist()]
 
 
 def detect(

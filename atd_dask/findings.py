@@ -180,9 +180,10 @@ class Findings:
         )
         batch = with_all_words(self._test, train.unseen_words)
         table = read_model(join(self.folder, "null_model.zarr")).table
-        table = admit_new_words(Runner(), table, batch, train)
+        runner = Runner()
+        table = admit_new_words(runner, table, batch, train)
         rows = [[member.row for member in cluster.members] for cluster in self.clusters]
-        return score_documents(Fitter(NullContext.of(table)), batch, normal, rows)
+        return score_documents(runner, Fitter(NullContext.of(table)), batch, normal, rows)
 
     def _make_frame(self, columns: Mapping[str, Any]) -> Any:
         import narwhals.stable.v1 as nw

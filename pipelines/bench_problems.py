@@ -61,6 +61,7 @@ from atd_dask.interface.config import make_detection
 from atd_dask.interface.rules import make_rules
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, WordTable
+from atd_dask.kernels.reference import HeldOutSearch
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.wording import complete_table
 from atd_dask.storage.checkpoints import Checkpoints
@@ -224,10 +225,11 @@ class ProblemWork:
         size = documents.batches[0].n_docs
         chance = ChanceSearch(table, documents.corpora(), self.rules, size, point.seed)
         clock = Clock()
-        support = np.zeros(0)
+        support = []
         if self.rules.searches > 0:
-            support = search_by_chance(chance, Runner(), KeepNothing(), tell_nobody)
-        return _pack_facts(clock, {}) | {"support": support}
+            searches = search_by_chance(chance, Runner(), KeepNothing(), tell_nobody)
+            support = [search.support for search in searches]
+        return _pack_facts(clock, {}) | {"support": np.array(support, dtype=np.float64)}
 
     def _detect(
         self, point: Point, documents: Documents, table: WordTable, support: Floats | None
@@ -261,8 +263,8 @@ class KnownSupport(KeepNothing):
 
     support: Floats
 
-    def load_chance(self) -> Floats:
-        return self.support
+    def load_chance(self) -> list[HeldOutSearch]:
+        return [HeldOutSearch(support, size=None) for support in self.support.tolist()]
 
 
 class Clock:

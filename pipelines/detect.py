@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
 from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
+from atd_dask.pipelines.scores import SCORES, keep_scores
 from atd_dask.pipelines.train import MODEL
 
 from atd_dask.distribution.chance import ChanceSearch
@@ -22,6 +23,7 @@ from atd_dask.evaluation.results import (
     FORMAT,
     add_written,
     describe_clusters,
+    describe_searches,
     evaluate_clusters,
     order_candidates,
     write_csv,
@@ -108,6 +110,7 @@ def detect(
     wording = read_wording(config.output, result, stores["test"])
     add_written(result, wording.forms)
     write_result(folders.result, result, wording.passages)
+    keep_scores(folders.result, Runner(client), stores, batch, rules, result)
     finish_stage(folders.result, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     repeat = ""
@@ -134,7 +137,7 @@ def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
         if done is None or kept is None or "repeats" in kept:
             continue
         if folder != folders.result:
-            for name in (RESULT, DOCUMENTS):
+            for name in (RESULT, DOCUMENTS, SCORES):
                 write_file(join(folders.result, name), read_file(join(folder, name)) or b"")
             finish_stage(folders.result, "detect", key, done)
         return kept
@@ -171,6 +174,21 @@ def open_batch(
     documents = everything.without_copies()
     table = admit_new_words(runner, model.table, documents, train.without_copies())
     return SearchedBatch(documents, table, everything.vocabulary)
+
+
+def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], dict[str, Any]]:
+    """Tells which document a row of the normal ones is: those of train, then those of validation,
+    without copies."""
+    rows = {part: stores[part].representatives() for part in ("train", "validation")}
+
+    def name_row(row: int) -> dict[str, Any]:
+        part = "train"
+        if row >= len(rows[part]):
+            part, row = "validation", row - len(rows[part])
+        own = int(rows[part][row])
+        return {"part": part, "row": own, "id": stores[part].ids(own, own + 1)[0]}
+
+    return name_row
 
 
 def make_result(
@@ -212,6 +230,10 @@ def make_result(
         },
         "clusters": clusters,
     }
+    if found and found[0].searches is not None:  # the same for all
+        result["references"] = describe_searches(
+            found[0].searches, model.vocabulary, name_normal_documents(stores)
+        )
     if copies is not None:
         groups = choose_groups(copies)
         words = count_words(test, [group[0] for group in groups], unseen=True)

@@ -16,6 +16,7 @@ from atd_dask.pipelines.known import find_same, known_path, list_words, recognis
 from atd_dask.pipelines.report import read_wording
 from atd_dask.pipelines.retrain import batch_store, model_config
 from atd_dask.pipelines.run import estimate_memory
+from atd_dask.pipelines.scores import keep_scores
 from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.chance import ChanceSearch
@@ -257,6 +258,7 @@ class Examination:
         write_file(
             join(self._mine.output, "clusters.csv"), write_csv(result["clusters"], wording.passages)
         )
+        keep_scores(self._mine.output, self._runner, stores, batch, self._rules, result)
         return Findings(result, news, len(self._rest), drift, state)
 
     def _recognise_found(

@@ -25,7 +25,6 @@ from atd_dask.kernels.clusters import SettleRule
 from atd_dask.kernels.growth import Batch
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.proposals import MOST_ROUNDS
-from atd_dask.kernels.telling import rank_words
 from atd_dask.kernels.wording import add_topic
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.sweeps import KnownCluster, sweep_folder
@@ -115,9 +114,8 @@ def _read_blocks(
 
 def list_words(topic: Alternative, shared: Floats, vocabulary: Sequence[str]) -> tuple[str, ...]:
     """The words that a topic makes more likely, the most telling first."""
-    words = np.flatnonzero(topic.specific & (topic.probabilities > shared))
-    order = rank_words(words, topic.probabilities, shared)
-    return tuple(vocabulary[word] for word in order[:COMPARED_WORDS].tolist())
+    words = topic.raised_words(shared)[:COMPARED_WORDS]
+    return tuple(vocabulary[word] for word in words.tolist())
 
 
 def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int | None:

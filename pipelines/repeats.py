@@ -10,16 +10,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.pipelines.detect import detect, write_result
-from atd_dask.pipelines.ingest import corpus_path
+from atd_dask.pipelines.detect import detect, open_batch, write_result
+from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.report import read_wording
-from atd_dask.pipelines.train import train
+from atd_dask.pipelines.scores import keep_scores
+from atd_dask.pipelines.train import model_path, train
 
 from atd_dask.distribution.counters import count
+from atd_dask.distribution.running import Runner
 from atd_dask.evaluation.repeats import combine_results
 from atd_dask.evaluation.results import FORMAT, evaluate_clusters
 from atd_dask.interface.config import RunConfig
+from atd_dask.interface.rules import rules_of
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import read_model
 from atd_dask.storage.runs import read_result, repeat_folders
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 
@@ -53,12 +57,16 @@ def detect_repeatedly(
         progress.say("the result of all repeats is up to date")
         return kept
     result = combine_results(results, seeds, config.detection.significance.level)
-    test = CorpusStore.open(corpus_path(config, "test"))
+    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    test = stores["test"]
     if config.evaluation.anomalous:
         anomalous = config.evaluation.anomalous
         result["evaluation"] = evaluate_clusters(result["clusters"], test.labels(), anomalous)
     wording = read_wording(config.output, result, test)
     write_result(config.output, result, wording.passages)
+    rules, runner = rules_of(config), Runner(client)
+    batch = open_batch(runner, stores, read_model(model_path(config)), rules)
+    keep_scores(config.output, runner, stores, batch, rules, result)
     finish_stage(config.output, "detect", key, {"clusters": len(result["clusters"])})
     count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
     return result

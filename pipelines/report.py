@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 from atd_dask.pipelines.ingest import texts_path
+from atd_dask.pipelines.scores import read_scores
 
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT, is_raised
@@ -65,6 +66,7 @@ def write_report(output: str) -> str:
         texts=texts,
         tokeniser=find_tokeniser(test) if texts else None,  # slow to load
         links={row: link for row, link in links.items() if link is not None},
+        scores=read_scores(output),
     )
     path = join(output, "report.html")
     write_file(path, render(sources))

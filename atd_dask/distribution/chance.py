@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,15 +11,31 @@ import numpy as np
 
 from atd_dask.distribution.fields import is_small, open_field
 from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, KeepNothing, Tell
+from atd_dask.distribution.rules import (
+    DetectionRules,
+    FoundCluster,
+    Keeper,
+    KeepNothing,
+    Tell,
+)
 from atd_dask.distribution.running import Runner
 from atd_dask.distribution.training import ClusterPasses
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.model import Floats, WordTable
+from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
-from atd_dask.kernels.reference import BlocksOf, JoinedCorpus, draw_held_out, refit
+from atd_dask.kernels.reference import (
+    BlocksOf,
+    HeldOutSearch,
+    JoinedCorpus,
+    draw_held_out,
+    refit,
+)
 from atd_dask.kernels.training import Convergence, CostTerms
+
+# So many documents and words of what a search finds are kept, for people to look at.
+NAMED_DOCUMENTS = 3
+NAMED_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -49,32 +65,38 @@ def check_size(chance: ChanceSearch, n_docs: int) -> None:
         )
 
 
-def search_by_chance(chance: ChanceSearch, runner: Runner, keeper: Keeper, tell: Tell) -> Floats:
-    """The support that all searches in held-out documents find, made once for all clusters.
+def search_by_chance(
+    chance: ChanceSearch, runner: Runner, keeper: Keeper, tell: Tell
+) -> tuple[HeldOutSearch, ...]:
+    """What all searches in held-out documents find, made once for all clusters.
 
     Searches in small batches run side by side, a task each; those in large ones are spread.
     """
-    support = keeper.load_chance()
-    waiting = range(len(support), chance.rules.searches)
-    found: Iterable[float]
+    searches = list(keeper.load_chance())
+    waiting = range(len(searches), chance.rules.searches)
+    found: Iterable[HeldOutSearch]
     if is_small(draw_held_out(chance.normal, chance.n_batch, chance.seed, 0)[0]):
         found = runner.map(search_held_out, chance, waiting)
     else:
         found = (search_held_out(chance, index, runner) for index in waiting)
     for one in found:
-        support = np.append(support, one)
-        keeper.save_chance(support)
-        tell("searches", {"done": len(support), "largest_support": float(support.max())})
-    return support
+        searches.append(one)
+        keeper.save_chance(searches)
+        largest = max(search.support for search in searches)
+        tell("searches", {"done": len(searches), "largest_support": largest})
+    return tuple(searches)
 
 
-def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = None) -> float:
-    """The support of the best candidate of a whole search in held-out documents."""
+def search_held_out(
+    chance: ChanceSearch, index: int, runner: Runner | None = None
+) -> HeldOutSearch:
+    """The best candidate of a whole search in held-out documents."""
     runner = runner or Runner()
     rules, normal = chance.rules, chance.normal
     held: Corpus
     rest: Corpus
     held, rest = draw_held_out(normal, chance.n_batch, chance.seed, index)
+    rows = held.chosen
     if is_small(normal):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
     terms = CostTerms(rules.authors, rules.lda)
@@ -91,10 +113,22 @@ def search_held_out(chance: ChanceSearch, index: int, runner: Runner | None = No
     with open_field(runner, held, home, rest, rules, fitter) as field:
         search = field.search(everyone, (chance.seed, "chance", index))
         candidates = islice(search.propose(runner, KeepNothing(), 1), rules.failures)
-        return max((candidate.support for candidate in candidates), default=0.0)
+        best = max(candidates, key=lambda candidate: candidate.support, default=None)
+        if best is None:
+            return HeldOutSearch(0.0)
+        documents = np.array(best.documents)
+        words = search.batch.train(documents).raised_words(table.shared)
+        return HeldOutSearch(
+            float(best.support),
+            len(documents),
+            tuple(rows[documents[:NAMED_DOCUMENTS]].tolist()),
+            tuple(words[:NAMED_WORDS].tolist()),
+        )
 
 
-def compare_with_chance(cluster: FoundCluster, support: Floats, level: float) -> FoundCluster:
+def compare_with_chance(
+    cluster: FoundCluster, searches: Sequence[HeldOutSearch], level: float
+) -> FoundCluster:
     """A cluster is significant if searches in held-out documents seldom find as much support."""
-    judged = replace(cluster, chance=support)
+    judged = replace(cluster, searches=tuple(searches))
     return replace(judged, significant=judged.deciding_p_value <= level)

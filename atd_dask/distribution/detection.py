@@ -32,7 +32,8 @@ from atd_dask.distribution.rules import (
 )
 from atd_dask.distribution.running import Runner
 from atd_dask.kernels.blocks import Corpus
-from atd_dask.kernels.model import Floats, WordTable
+from atd_dask.kernels.model import WordTable
+from atd_dask.kernels.reference import HeldOutSearch
 from atd_dask.kernels.wording import add_topic
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def detect(
         table = admit_new_words(runner, table, test, corpora["train"])
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
-    support: Floats | None = None
+    searches: tuple[HeldOutSearch, ...] | None = None
     with ExitStack() as opened:
         while count_significant(found) != rules.max_clusters:
             number = count_significant(found) + 1
@@ -91,9 +92,9 @@ def detect(
                     growth, topic, score, replicates, rules, runner, keeper, index, tell
                 )
                 if rules.searches > 0:
-                    if support is None:
-                        support = search_by_chance(chance, runner, keeper, tell)
-                    cluster = compare_with_chance(cluster, support, rules.level)
+                    if searches is None:
+                        searches = search_by_chance(chance, runner, keeper, tell)
+                    cluster = compare_with_chance(cluster, searches, rules.level)
                 found.append(cluster)
                 if cluster.significant:
                     break

@@ -15,7 +15,7 @@ from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.proposals import Proposal
-from atd_dask.kernels.reference import estimate_chance
+from atd_dask.kernels.reference import HeldOutSearch, estimate_chance
 
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -75,7 +75,7 @@ class FoundCluster:
     p_value: float
     significant: bool
     only_mother: int  # so many documents have one and the same document as their only mother
-    chance: Floats | None = None  # support that the same search finds where there is nothing
+    searches: tuple[HeldOutSearch, ...] | None = None  # the same search where there is nothing
 
     @property
     def documents(self) -> tuple[int, ...]:
@@ -86,11 +86,17 @@ class FoundCluster:
         return self.growth.support
 
     @property
+    def chance(self) -> Floats | None:
+        """The support that the same search finds where there is nothing to find."""
+        if self.searches is None:
+            return None
+        return np.array([search.support for search in self.searches])
+
+    @property
     def search_p_value(self) -> float | None:
         """How often a whole search finds as much support where there is nothing to find."""
-        if self.chance is None:
-            return None
-        return estimate_chance(self.support, self.chance)
+        chance = self.chance
+        return None if chance is None else estimate_chance(self.support, chance)
 
     @property
     def deciding_p_value(self) -> float:
@@ -114,9 +120,9 @@ class Keeper(Protocol):
 
     def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None: ...
 
-    def load_chance(self) -> Floats: ...
+    def load_chance(self) -> list[HeldOutSearch]: ...
 
-    def save_chance(self, support: Floats) -> None: ...
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None: ...
 
 
 class KeepNothing:
@@ -140,8 +146,8 @@ class KeepNothing:
     def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
         pass
 
-    def load_chance(self) -> Floats:
-        return np.zeros(0)
+    def load_chance(self) -> list[HeldOutSearch]:
+        return []
 
-    def save_chance(self, support: Floats) -> None:
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
         pass

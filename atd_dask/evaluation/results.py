@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from atd_dask.kernels.telling import rank_words
 
 if TYPE_CHECKING:
     from atd_dask.kernels.blocks import Corpus
+    from atd_dask.kernels.reference import HeldOutSearch
 
 FORMAT = "atd-dask-result/1"
 SHOWN_WORDS = 8  # of a cluster, in a row of clusters.csv
@@ -115,6 +116,24 @@ def _describe_cluster(
         "bootstrap_scores": cluster.scores.tolist(),
         "reference_support": None if cluster.chance is None else cluster.chance.tolist(),
     }
+
+
+def describe_searches(
+    searches: Sequence[HeldOutSearch],
+    vocabulary: Sequence[str],
+    name_row: Callable[[int], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The entries of `references` in result.json: what each search in held-out documents found.
+    `name_row` tells which document a row of the normal ones is."""
+    return [
+        {
+            "support": search.support,
+            "size": search.size,
+            "words": [vocabulary[word] for word in search.words],
+            "documents": [name_row(row) for row in search.documents],
+        }
+        for search in searches
+    ]
 
 
 def _find_support(cluster: Any) -> float | None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Sample
-from atd_dask.kernels.model import Floats, Ints
+from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.reference import SomeRows
 from atd_dask.kernels.support import cross_fit_gains
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.running import Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,39 +28,68 @@ class DocumentScores:
     surprise: Floats  # nats for each word under the null model
     novelty: Floats  # the share of normal documents that surprise less
     nearest: Ints  # the cluster for which the odds are largest, -1 where there is none
-    odds: Floats  # that it belongs there
+    log_odds: Floats  # that it belongs there
+    usual: Floats  # the surprise of normal documents, ascending
+
+    @property
+    def odds(self) -> Floats:
+        """As large as a number can be, but finite."""
+        odds: Floats = np.exp(np.minimum(self.log_odds, 700.0))
+        return odds
 
 
 def score_documents(
-    fitter: Fitter, test: Corpus, normal: Corpus, clusters: Sequence[Sequence[int]]
+    runner: Runner,
+    fitter: Fitter,
+    test: Corpus,
+    normal: Corpus,
+    clusters: Sequence[Sequence[int]],
 ) -> DocumentScores:
     """Scores of all documents of `test`, beside `normal` ones that the null model was not trained
     on; `clusters` have their rows. A cluster's own documents are asked by topics that others of
-    it taught."""
-    batch = _fit(fitter, test)
-    surprise = _measure_surprise(batch)
-    usual = np.sort(_measure_surprise(_fit(fitter, normal)))
+    it taught. Blocks of documents are scored side by side."""
+    members = [np.sort(np.array(rows, dtype=np.int64)) for rows in clusters]
+    samples = [_fit(fitter, SomeRows(test, mine).rows(0, len(mine))) for mine in members]
+    topics = [fitter.train(sample.block).smoothed(fitter.context) for sample in samples]
+    surprise, gains = _score_blocks(runner, fitter, test, topics)
+    usual = np.sort(_score_blocks(runner, fitter, normal, [])[0])
     usual = usual[np.isfinite(usual)]
     novelty = np.searchsorted(usual, surprise) / max(len(usual), 1)
     novelty[np.isnan(surprise)] = np.nan
-    n_docs = len(batch.block)
-    nearest = np.full(n_docs, -1)
-    log_odds = np.full(n_docs, -np.inf)
-    for number, rows in enumerate(clusters):
-        mine = np.sort(np.array(rows, dtype=np.int64))
-        topic = fitter.train(batch.block.take(mine)).smoothed(fitter.context)
-        gains = fitter.gains(topic, batch)
-        gains[mine] = cross_fit_gains(fitter, batch.take(mine))
-        now = gains + math.log(len(mine) / max(n_docs - len(mine), 1))
+    nearest = np.full(test.n_docs, -1)
+    log_odds = np.full(test.n_docs, -np.inf)
+    for number, (mine, sample) in enumerate(zip(members, samples, strict=True)):
+        gains[mine, number] = cross_fit_gains(fitter, sample)
+        now = gains[:, number] + math.log(len(mine) / max(test.n_docs - len(mine), 1))
         better = now > log_odds
         nearest[better] = number
         log_odds[better] = now[better]
-    odds = np.exp(np.minimum(log_odds, 700.0))
-    return DocumentScores(surprise, novelty, nearest, odds)
+    return DocumentScores(surprise, novelty, nearest, log_odds, usual)
 
 
-def _fit(fitter: Fitter, corpus: Corpus) -> Sample:
-    block = corpus.rows(0, corpus.n_docs)
+def _score_blocks(
+    runner: Runner, fitter: Fitter, corpus: Corpus, topics: Sequence[Alternative]
+) -> tuple[Floats, Floats]:
+    """The surprise of each document, and what it gains by each topic."""
+    blocks = range(len(corpus.block_starts) - 1)
+    scored = list(runner.map(score_block, (corpus, fitter, topics), blocks))
+    nothing = np.zeros(0), np.zeros((0, len(topics)))
+    surprise, gains = zip(nothing, *scored, strict=True)
+    return np.concatenate(surprise), np.concatenate(gains)
+
+
+def score_block(
+    given: tuple[Corpus, Fitter, Sequence[Alternative]], index: int
+) -> tuple[Floats, Floats]:
+    corpus, fitter, topics = given
+    sample = _fit(fitter, corpus.block(index))
+    gains = np.zeros((len(sample.block), len(topics)))
+    for number, topic in enumerate(topics):
+        gains[:, number] = fitter.gains(topic, sample)
+    return _measure_surprise(sample), gains
+
+
+def _fit(fitter: Fitter, block: Block) -> Sample:
     return Sample(block, fitter.fit(block))
 
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from atd_dask.evaluation.results import is_raised
+from atd_dask.interface.dates import show_moment
 from atd_dask.interface.wording import clean, fold, measure, shorten
 
 WIDTH = 80
@@ -248,7 +249,7 @@ def print_run(described: Mapping[str, Any]) -> None:
 def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:
     error = f", {run['error']}" if run["error"] else ""
     yield f"{run['name']}: {run['status']} after {run['seconds']:,.1f} s{error}"
-    yield f"started: {run['started']}"
+    yield f"started: {show_moment(run['started'])}"
     for name, stage in run["stages"].items():
         made = stage["made"]
         seconds = (made or stage)["seconds"]

@@ -17,6 +17,7 @@ from atd_dask.kernels.fitting import FREE, document_cost, fit_document, start_fr
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
+from atd_dask.kernels.telling import rank_words
 from atd_dask.kernels.wording import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
 from atd_dask.kernels.workspaces import (
     fill_column,
@@ -254,6 +255,11 @@ class Alternative:
         probabilities = context.table.shared * rest
         probabilities[occurring] += self.expected[occurring] / tokens
         return replace(self, probabilities=probabilities, specific=occurring, rest=rest)
+
+    def raised_words(self, shared: Floats) -> Ints:
+        """The words that it makes more likely than they are elsewhere, the most telling first."""
+        words = np.flatnonzero(self.specific & (self.probabilities > shared))
+        return rank_words(words, self.probabilities, shared)
 
     def with_half_tokens(self, lengths: Ints) -> Alternative:
         """The topic where none of its words counts less than half a token; `lengths` are those of

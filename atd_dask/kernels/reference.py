@@ -44,6 +44,16 @@ WIDER = 3.0
 LEAST_CHANCE = 1e-6
 
 
+@dataclass(frozen=True)
+class HeldOutSearch:
+    """The best supported candidate of a whole search in normal documents that were held out."""
+
+    support: float
+    size: int | None = 0  # None for a search that was kept without it
+    documents: tuple[int, ...] = ()  # the surest, as rows of all normal documents
+    words: tuple[int, ...] = ()  # the most telling that its topic makes more likely
+
+
 def estimate_chance(support: float, references: Floats) -> float:
     """How often a whole search finds so much support where there is nothing to find: by Gumbel's
     law with the mean and the standard deviation of the references, but not less often than

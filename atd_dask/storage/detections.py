@@ -10,6 +10,7 @@ import numpy as np
 from atd_dask.kernels.clusters import Growth, Step
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.proposals import Proposal
+from atd_dask.kernels.reference import HeldOutSearch
 from atd_dask.storage.checkpoints import Checkpoints
 
 
@@ -43,12 +44,25 @@ class DetectionKeeper:
         facts = {"proposals": [asdict(proposal) for proposal in proposals]}
         self.checkpoints.save(f"proposals-{index}", facts, {})
 
-    def load_chance(self) -> Floats:
+    def load_chance(self) -> list[HeldOutSearch]:
         kept = self.checkpoints.load("chance")
-        return np.zeros(0) if kept is None else kept[1]["support"]
+        if kept is None:
+            return []
+        facts, arrays = kept
+        support = arrays["support"].tolist()
+        if "found" not in facts:  # an earlier version kept the support alone
+            return [HeldOutSearch(one, size=None) for one in support]
+        return [
+            HeldOutSearch(one, found["size"], tuple(found["documents"]), tuple(found["words"]))
+            for one, found in zip(support, facts["found"], strict=True)
+        ]
 
-    def save_chance(self, support: Floats) -> None:
-        self.checkpoints.save("chance", {}, {"support": support})
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
+        found = [
+            {"size": one.size, "documents": one.documents, "words": one.words} for one in searches
+        ]
+        support = np.array([one.support for one in searches])
+        self.checkpoints.save("chance", {"found": found}, {"support": support})
 
     def load_scores(self, index: int) -> Floats:
         kept = self.checkpoints.load(f"scores-{index}")
@@ -65,8 +79,8 @@ class SweepKeeper(DetectionKeeper):
 
     searches: Checkpoints
 
-    def load_chance(self) -> Floats:
+    def load_chance(self) -> list[HeldOutSearch]:
         return DetectionKeeper(self.searches).load_chance()
 
-    def save_chance(self, support: Floats) -> None:
-        DetectionKeeper(self.searches).save_chance(support)
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
+        DetectionKeeper(self.searches).save_chance(searches)

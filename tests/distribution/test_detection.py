@@ -18,6 +18,7 @@ from atd_dask.kernels.bootstrap import ClusterBootstrap
 from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.proposals import Proposal
+from atd_dask.kernels.reference import HeldOutSearch
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.detections import DetectionKeeper
@@ -293,8 +294,47 @@ def test_proposals_are_not_made_again(tmp_path, problem, expected, monkeypatch):
         run(problem, keeper=Interrupting(checkpoints))
     monkeypatch.setattr(searching, "settle_start", None)
     keeper = DetectionKeeper(checkpoints)
-    keeper.save_chance(np.zeros(3))
+    keeper.save_chance([HeldOutSearch(0.0)] * 3)
     assert digest(run(problem, keeper=keeper, max_clusters=1)) == expected[:1]
+
+
+def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
+    table, train, validation, _ = problem
+    keeper = DetectionKeeper(Checkpoints(str(tmp_path), "key"))
+    first, *_ = run(problem, keeper=keeper, searches=4, max_clusters=1)
+    assert first.chance.tolist() == [search.support for search in first.searches]
+    assert keeper.load_chance() == list(first.searches)
+    found = [search for search in first.searches if search.size]
+    for search in found:
+        assert 0 < len(search.documents) <= min(search.size, chance.NAMED_DOCUMENTS)
+        assert all(0 <= row < train.n_docs + validation.n_docs for row in search.documents)
+        assert 0 < len(search.words) <= chance.NAMED_WORDS
+        assert all(0 <= word < table.n_words for word in search.words)
+    assert found
+    with local_client(2) as client:
+        again, *_ = run(problem, client, searches=4, max_clusters=1)
+    assert again.searches == first.searches
+
+
+def test_the_documents_of_a_held_out_search_are_rows_of_the_normal_ones(problem):
+    """The words that a search names are in the documents that it names."""
+    table, train, validation, test = problem
+    searched = chance.ChanceSearch(
+        table, {"train": train, "validation": validation}, rules(), test.n_docs, 1
+    )
+    searches = [chance.search_held_out(searched, index) for index in range(4)]
+    for search in searches:
+        terms = {
+            term for row in search.documents for term in searched.normal.rows(row, row + 1).terms
+        }
+        assert not search.words or set(search.words) & terms
+
+
+def test_held_out_searches_that_an_earlier_version_kept(tmp_path):
+    checkpoints = Checkpoints(str(tmp_path), "key")
+    checkpoints.save("chance", {}, {"support": np.array([1.5, 0.0])})
+    kept = DetectionKeeper(checkpoints).load_chance()
+    assert kept == [HeldOutSearch(1.5, size=None), HeldOutSearch(0.0, size=None)]
 
 
 def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem):

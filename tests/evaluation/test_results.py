@@ -11,6 +11,7 @@ from atd_dask.distribution.rules import FoundCluster
 from atd_dask.evaluation.results import (
     add_written,
     describe_clusters,
+    describe_searches,
     is_raised,
     order_candidates,
     write_csv,
@@ -19,13 +20,13 @@ from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.clusters import Growth, Step
 from atd_dask.kernels.model import Block
-from atd_dask.kernels.reference import estimate_chance
+from atd_dask.kernels.reference import HeldOutSearch, estimate_chance
 
-CHANCE = np.array([1.0, 5.0, 9.0])
+CHANCE = tuple(map(HeldOutSearch, (1.0, 5.0, 9.0)))
 SHARED = np.array([0.5, 0.25, 0.25])
 
 
-def make_candidate(support, significant, documents=(0, 2), chance=CHANCE, **growth):
+def make_candidate(support, significant, documents=(0, 2), searches=CHANCE, **growth):
     topic = Alternative(
         specific=np.array([True, False, True]),
         probabilities=np.array([0.1, 0.25, 0.65]),
@@ -36,7 +37,7 @@ def make_candidate(support, significant, documents=(0, 2), chance=CHANCE, **grow
         expected=np.zeros(3),
     )
     grown = Growth(documents[0], ended=True, documents=documents, support=support, **growth)
-    return FoundCluster(grown, topic, 3.0, np.zeros(4), 0.2, significant, 0, chance)
+    return FoundCluster(grown, topic, 3.0, np.zeros(4), 0.2, significant, 0, searches)
 
 
 def describe(*candidates):
@@ -77,10 +78,21 @@ def test_support_and_what_it_is_compared_with():
     ("steps", "support"), [((), 5.0), ((Step(2, 0.5, 1.0, 2.0, False),), None)]
 )
 def test_without_searches_what_was_grown_has_no_support(steps, support):
-    (entry,) = describe(make_candidate(5.0, True, chance=None, steps=steps))
+    (entry,) = describe(make_candidate(5.0, True, searches=None, steps=steps))
     assert entry["support"] == support
     assert entry["search_p_value"] is None
     assert entry["reference_support"] is None
+
+
+def test_what_held_out_searches_found():
+    searches = [HeldOutSearch(2.5, 7, (4, 1), (2, 0)), HeldOutSearch(0.0), HeldOutSearch(1.0, None)]
+    told = describe_searches(searches, ["tea", "oil", "gold"], lambda row: {"row": 10 * row})
+    documents = [{"row": 40}, {"row": 10}]
+    assert told == [
+        {"support": 2.5, "size": 7, "words": ["gold", "tea"], "documents": documents},
+        {"support": 0.0, "size": 0, "words": [], "documents": []},
+        {"support": 1.0, "size": None, "words": [], "documents": []},
+    ]
 
 
 def test_the_table_of_documents():

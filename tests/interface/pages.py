@@ -118,6 +118,13 @@ def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
     return replace(sources, **others)
 
 
+def make_search(support: float, size: int | None = 3, **others: Any) -> dict[str, Any]:
+    """An entry of `references`."""
+    documents = [{"part": "train", "row": n, "id": f"normal {n}"} for n in range(min(size or 0, 3))]
+    words = WORDS[:3] if size else []
+    return {"support": support, "size": size, "words": words, "documents": documents, **others}
+
+
 def make_news(kind: str, words: Sequence[str], ids: Sequence[str]) -> dict[str, Any]:
     """A cluster as a sweep tells of it."""
     documents = [{"id": id, "sweep": 4} for id in ids]
@@ -134,6 +141,8 @@ def make_hostile() -> Sources:
     sources = make_sources(cluster, topics=[HOSTILE], digests={HOSTILE[0]: HOSTILE[1]})
     result = dict(sources.result) | {"name": HOSTILE[3]}
     result["evaluation"] = {"group": {"f1": 0.5, "auc": 0.5}}
+    named = [{"part": "train", "row": n, "id": text} for n, text in enumerate(HOSTILE)]
+    result["references"] = [make_search(1.5, 20, words=HOSTILE, documents=named)]
     result["sweep"] = {"clusters": [make_news("continuing", HOSTILE, HOSTILE)]}
     return replace(sources, result=result, settings={HOSTILE[0]: {HOSTILE[1]: HOSTILE}})
 

@@ -92,3 +92,11 @@ def test_hostile_text_is_escaped() -> None:
     assert page.count("<style>") == 1
     assert not re.search(r"<(img|svg/|iframe|a href=\"javascript)", page)
     assert "Content-Security-Policy" in page
+
+
+def test_moments_are_for_people_and_sorted_as_moments() -> None:
+    page = render_history("wire", make_lines()).decode()
+    assert (
+        '<td data-value="2026-01-02T03:00:00+00:00"><bdi><time'
+        ' datetime="2026-01-02T03:00:00+00:00">2 January 2026, 03:00 UTC</time></bdi></td>'
+    ) in page

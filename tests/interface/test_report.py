@@ -28,6 +28,7 @@ from tests.interface.pages import (
     make_cluster,
     make_hostile,
     make_news,
+    make_search,
     make_sources,
     say,
 )
@@ -99,21 +100,25 @@ def test_the_verdict_where_nothing_was_found() -> None:
         (UNSEARCHED, "so nothing accounts for the search that"),
         (
             {"significant": False, **UNSEARCHED},
-            "Its p-value is above the level of 0.01. Its test ended as soon as that was certain.",
+            "Its p-value, 0.02, is above the level of 0.01; the test ended as soon as that was",
         ),
         (
             {"significant": False, "support": -1.0},
-            "Documents that bear out its topic are as frequent among normal ones.",
+            "Documents that bear out its topic are as frequent among the normal ones.",
         ),
         (
             {"significant": False, "support": 12.0},
-            "The same search finds as much support where there is nothing to find.",
+            "1 of 3 searches in held-out normal documents found as much support.",
+        ),
+        (
+            {"significant": False, "support": 1.0, "reference_support": [3.0, 1.0]},
+            "Every search in held-out normal documents found as much support.",
         ),
         (
             {"significant": False, "support": 12.5},
-            "Its search p-value is above the level of 0.01.",
+            "Its search p-value, 0.25, is above the level of 0.01.",
         ),
-        ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested."),
+        ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested: "),
         ({}, "From one document it grew in 4 steps;"),
         ({}, "In those with a hollow dot the new topic was not significant."),
         ({}, "The cluster is the first 3 documents."),
@@ -213,9 +218,9 @@ def test_failed_candidates_are_folded() -> None:
     failed = [make_cluster(n, significant=False, support=9.0 - n, growth=[]) for n in (2, 3, 4)]
     failed[2]["salient_words"] = []
     page = check_structure(render(make_sources(make_cluster(), *failed)))
-    assert page.find("details") == [{"class": "candidate"}] * 3
+    assert page.find("details") == [{"class": "reading fold"}] + [{"class": "candidate"}] * 3
     assert "Three candidates that failed None of these is significant." in page.text
-    assert "3 documents support 7.0 coffe export quota brazil candidate 2 The same" in page.text
+    assert "3 documents support 7.0 coffe export quota brazil 1 of 3 searches in" in page.text
     assert "3 documents support 5.0 no word that is more frequent than usual" in page.text
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert [name for name in ids if name and name.startswith("cluster-")] == [
@@ -347,7 +352,7 @@ def test_the_run_is_told() -> None:
     for told in (
         "atd-dask run 'my conf.yaml'",
         "detection. settle yes",
-        "started 2026-01-02T00:00:00 train 61.2 s, reused in all 3.0 s peak memory 512 MiB",
+        "started 2 January 2026, 00:00 train 61.2 s, reused in all 3.0 s peak memory 512 MiB",
         "cluster 1 worker, 8 threads",
         "python 3.11.7",
     ):
@@ -411,7 +416,7 @@ def test_the_policy_allows_the_own_style_and_script_alone() -> None:
 def test_contrast() -> None:
     style = Page(render(make_sources())).raw["style"]
     light, dark = (
-        dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block))
+        dict(re.findall(r"--([a-z0-9-]+): #([0-9a-f]{6});", block))
         for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
     )
 
@@ -431,6 +436,11 @@ def test_contrast() -> None:
         ):
             low, high = sorted((luminance(colours[ink]), luminance(colours[paper])))
             assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
+        for number in range(1, 7):  # marks, which need less than letters do
+            for paper in ("paper", "wash"):
+                ink = f"colour-{number}"
+                low, high = sorted((luminance(colours[ink]), luminance(colours[paper])))
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, paper)
 
 
 def test_copies_are_folded_and_escaped() -> None:
@@ -452,3 +462,55 @@ def test_copies_are_folded_and_escaped() -> None:
     assert "The first 50 of 51 groups" in page
     assert 'href="https://example.org/901"' in page
     assert f"row {row}<" in page
+
+
+def test_documents_come_before_the_evidence_and_words_last() -> None:
+    text = Page(render(make_sources(make_cluster(), make_cluster(2, significant=False)))).text
+    for heading in ("Why it is significant", "How it was tested"):
+        _, start, text = text.partition(" Documents ")
+        assert start
+        places = [text.index(part) for part in (heading, "Against chance", "How it grew", "Words")]
+        assert places == sorted(places)
+
+
+def test_moments_are_for_people_and_for_machines() -> None:
+    run = {
+        "started": "2026-11-17T09:14:54.399+00:00",
+        "seconds": 3.0,
+        "stages": {},
+        "peak_memory_bytes": 0,
+        "cluster": None,
+    }
+    page = Page(render(make_sources(run=run)))
+    assert page.find("time") == [{"datetime": "2026-11-17T09:14:54.399+00:00"}]
+    assert "started 17 November 2026, 09:14 UTC in all" in page.text
+    page = check_structure(render(make_sources(run=run | {"started": HOSTILE[1]})))
+    assert HOSTILE[1] in page.texts
+
+
+def test_what_the_searches_found_is_folded() -> None:
+    sources = make_sources(make_cluster())
+    found = [make_search(1.5, 1200), make_search(12.0), make_search(0.0, 0)]
+    result = {**sources.result, "references": found}
+    page = check_structure(render(replace(sources, result=result)))
+    assert "found a support of at most 12.0, and one time no candidate at all. Look" in page.text
+    assert {"href": "#searches"} in page.find("a")
+    _, _, text = page.text.partition("The best candidate of each search")
+    rows = [
+        "search 2, support 12.0 3 coffe export quota normal 0 train , normal 1 train , normal 2",
+        "search 1, support 1.5 1,200 coffe export quota normal 0 train",
+        ", and 1,197 more search 3, support 0.0 0 no candidate",
+    ]
+    places = [text.index(row) for row in rows]
+    assert places == sorted(places)
+
+
+def test_searches_of_which_only_the_support_is_known_are_left_out() -> None:
+    sources = make_sources(make_cluster())
+    for references in ([], [make_search(2.0, None)]):
+        result = {**sources.result, "references": references}
+        page = Page(render(replace(sources, result=result)))
+        assert "The best candidate of each search" not in page.text
+        assert {"href": "#searches"} not in page.find("a")
+    some = {**sources.result, "references": [make_search(2.0, None), make_search(1.0)]}
+    assert "search 1, support 2.0 – –" in Page(render(replace(sources, result=some))).text

@@ -14,7 +14,7 @@ import pytest
 from atd_dask.interface.report import Sources, render
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
-from tests.interface.pages import HOSTILE, make_cluster, make_hostile, make_sources
+from tests.interface.pages import HOSTILE, make_cluster, make_hostile, make_search, make_sources
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
@@ -100,6 +100,19 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
     browser.get("about:blank")
 
 
+def make_scores(n_docs: int) -> dict[str, Any]:
+    """Scores of documents, the last of which are in a cluster."""
+    inside = [n >= 100 for n in range(n_docs)]
+    return {
+        "row": list(range(n_docs)),
+        "surprise": [
+            8.0 + n / n_docs if here else 6.0 + n / n_docs for n, here in enumerate(inside)
+        ],
+        "log_odds": [40.0 + n if here else -6.0 for n, here in enumerate(inside)],
+        "usual": [5.5, 6.5, 7.5],
+    }
+
+
 def make_long(size: int = 60) -> Sources:
     words = [f"word{n}" for n in range(40)]
     return make_sources(make_cluster(size=size, words=words), make_cluster(2, significant=False))
@@ -148,15 +161,15 @@ def test_the_policy_holds(show: Any) -> None:
 def test_sorting(show: Any) -> None:
     page = show(make_long())
     numbers = [f"document {100 + n}" for n in range(60)]
-    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:10]
     head = page.find("#cluster-1 .documents thead .c-place")
     button = head.find_element("tag name", "button")
     button.click()
     assert head.get_attribute("aria-sort") == "descending"
-    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[::-1][:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[::-1][:10]
     button.send_keys(Keys.ENTER)
     assert head.get_attribute("aria-sort") == "ascending"
-    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:20]
+    assert page.see("#cluster-1 .documents tbody .c-id bdi") == numbers[:10]
     page.find("#cluster-1 .documents thead .c-id button").click()
     assert head.get_attribute("aria-sort") is None
     page.find("#cluster-1 .documents thead .c-share button").click()
@@ -187,7 +200,10 @@ def test_filtering(show: Any) -> None:
 def test_failed_candidates_open(show: Any, scripts: bool) -> None:
     page = show(make_long(), scripts=scripts)
     (told,) = page.see("#candidates summary")
-    assert " ".join(told.split()) == "3 documents support 30.5 coffe export quota brazil"
+    assert " ".join(told.split()) == (
+        "3 documents support 30.5 coffe export quota brazil"
+        " Its search p-value, 0.25, is above the level."
+    )
     assert page.see("#cluster-2 .documents tbody .c-id bdi") == []
     page.find("#candidates summary").click()
     assert len(page.see("#cluster-2 .documents tbody .c-id bdi")) == 3
@@ -233,7 +249,7 @@ def test_hostile_texts_are_shown_and_never_run(show: Any) -> None:
 
 def test_long_tables_open(show: Any) -> None:
     page = show(make_long())
-    assert len(page.see("#cluster-1 .documents tbody tr")) == 20
+    assert len(page.see("#cluster-1 .documents tbody tr")) == 10
     button = page.find("#cluster-1 .documents + .toggle")
     assert button.text == "Show all 60 documents"
     button.send_keys(Keys.ENTER)
@@ -262,6 +278,9 @@ def test_no_width_scrolls_sideways(show: Any, width: int, scripts: bool) -> None
     cluster["evaluation"] = {"label": AWKWARD[0], **metrics}
     sources = make_sources(cluster, topics=[AWKWARD], settings={AWKWARD[0]: AWKWARD[0]})
     result = {**sources.result, "name": AWKWARD[0], "evaluation": {"group": metrics}}
+    named = [{"part": "validation", "row": n, "id": text} for n, text in enumerate(AWKWARD)]
+    result["references"] = [make_search(9.5, 1234, words=AWKWARD, documents=named)]
+    sources = replace(sources, scores=make_scores(120))
     sources = replace(sources, texts=texts, tokeniser=Tokeniser(TextOptions(stemmer="none")))
     page = show(replace(sources, result=result), width, scripts)
     opened = "document.querySelectorAll('details').forEach(each => each.open = true)"
@@ -296,6 +315,35 @@ def test_dark_mode(show: Any) -> None:
         page = show(make_long(), features=[{"name": "prefers-color-scheme", "value": scheme}])
         colours.append(page.run("return getComputedStyle(document.body).backgroundColor"))
     assert colours == ["rgb(253, 252, 250)", "rgb(23, 22, 20)"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_picture_of_the_batch(show: Any, scheme: str, width: int) -> None:
+    """Its words do not lie on one another, it is seen without scripts, and marks differ from what
+    is behind them."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    sources = replace(make_sources(make_cluster(size=20)), scores=make_scores(120))
+    page = show(sources, width, scripts=False, features=features)
+    boxes = page.run("""
+        return [...document.querySelectorAll("#batch text")].map(element => {
+            const box = element.getBoundingClientRect();
+            return [box.left, box.top, box.right, box.bottom];
+        });
+    """)
+    assert len(boxes) > 8
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        assert left >= 0
+        assert right <= width
+        for other in boxes[place + 1 :]:
+            apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+            assert apart, (place, other)
+    mark, paper = page.run("""
+        return [getComputedStyle(document.querySelector("#batch .mark")).fill,
+            getComputedStyle(document.body).backgroundColor];
+    """)
+    assert mark != paper
+    assert page.see("#batch .keys li")[0].startswith("cluster 1 coffe")
 
 
 def test_text_from_right_to_left_stays_in_its_place(show: Any) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 from atd_dask.pipelines import detect as stage
 from atd_dask.pipelines.ingest import ingest
+from atd_dask.pipelines.report import write_report
+from atd_dask.pipelines.scores import read_scores
 from atd_dask.pipelines.train import train
 
 from atd_dask.evaluation.results import FORMAT
+from atd_dask.findings import Findings
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
+from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client
 from tests.shared import shared
 
@@ -78,12 +84,51 @@ def test_two_clusters_and_then_what_failed(result):
         assert cluster["growth"] == []
 
 
+def test_what_the_held_out_searches_found(folder, result):
+    assert [search["support"] for search in result["references"]] == (
+        result["clusters"][0]["reference_support"]
+    )
+    name_row = stage.name_normal_documents(
+        {
+            part: CorpusStore.open(folder / f"out/corpus/{part}.zarr")
+            for part in ("train", "validation")
+        }
+    )
+    assert name_row(2999) == {"part": "train", "row": 2999, "id": "train-2999"}
+    assert name_row(3001) == {"part": "validation", "row": 1, "id": "validation-0001"}
+
+
 def test_what_is_written(folder, result):
     assert json.loads((folder / "out/result.json").read_bytes()) == result
     with (folder / "out/clusters.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == sum(cluster["size"] for cluster in result["clusters"])
     assert not list((folder / "out/checkpoints/detect").glob("*"))
+
+
+def test_the_scores_of_all_documents_are_kept(folder, result):
+    output = str(folder / "out")
+    scores = read_scores(output)
+    assert scores["row"] == list(range(2060))
+    found = Findings.load(output)._scores  # the batch has no copies
+    np.testing.assert_allclose(scores["surprise"], found.surprise, atol=6e-5)
+    np.testing.assert_allclose(scores["log_odds"], found.log_odds, atol=6e-5)
+    assert scores["nearest"] == [number + 1 for number in found.nearest.tolist()]
+    assert len(scores["usual"]) == 3
+    assert "All documents of the batch" in Path(write_report(output)).read_text()
+
+
+def test_scores_of_another_result_are_not_shown(folder, result):
+    output = folder / "out"
+    before = (output / "scores.json").read_bytes()
+    told = json.loads(before)
+    for content in (None, b"{", b"[]", json.dumps(told | {"result": "another"}).encode()):
+        (output / "scores.json").unlink(missing_ok=True)
+        if content is not None:
+            (output / "scores.json").write_bytes(content)
+        assert read_scores(str(output)) is None
+        assert "All documents of" not in Path(write_report(str(output))).read_text()
+    (output / "scores.json").write_bytes(before)
 
 
 def test_a_result_of_the_same_inputs_is_reused(folder, client, result, monkeypatch):
@@ -97,8 +142,10 @@ def test_a_result_of_the_same_inputs_is_reused(folder, client, result, monkeypat
 
 def test_a_fresh_detection_gives_the_same_bytes(folder, client, result):
     before = (folder / "out/result.json").read_bytes()
+    scores = (folder / "out/scores.json").read_bytes()
     assert detect(make_config(folder), client, fresh=True) == result
     assert (folder / "out/result.json").read_bytes() == before
+    assert (folder / "out/scores.json").read_bytes() == scores
 
 
 def test_the_ground_truth_of_the_synthetic_corpus(tmp_path, client):

@@ -85,7 +85,7 @@ def test_a_cluster_that_trickles_in(tmp_path, client):
     assert {line["trained"] for line in lines[1:]} == {None}
     for sweep in range(1, 6):
         folder = output / "sweeps" / f"{sweep:04d}"
-        for name in ("result.json", "clusters.csv", "report.html", "run.json"):
+        for name in ("result.json", "clusters.csv", "scores.json", "report.html", "run.json"):
             assert (folder / name).is_file()
     result = json.loads((output / "sweeps/0002/result.json").read_text())
     assert {d["sweep"] for d in result["clusters"][0]["documents"]} == {2}
@@ -93,6 +93,7 @@ def test_a_cluster_that_trickles_in(tmp_path, client):
     assert result["sweep"]["sweeps"] == [1, 2]
     report = (output / "sweeps/0002/report.html").read_text()
     text = make_documents("day2", 30, 5)[-1]["text"]
+    assert "All documents of the batch" in report
     marked = re.sub(r"</?\w+[^>]*>", "", report)
     assert text in marked
     page = (output / "index.html").read_text()

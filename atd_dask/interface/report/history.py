@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from atd_dask.interface.report.numbers import count, show_decimal, show_p_value, spell
+from atd_dask.interface.report.numbers import count, mark_moment, show_decimal, show_p_value, spell
 from atd_dask.interface.report.page import fill, read
 from atd_dask.interface.report.timeline import draw_course, draw_documents, draw_p_values
 from atd_dask.interface.wording import clean
@@ -35,7 +35,8 @@ class SweepRow:
 
     number: int
     report: str
-    started: str
+    started: Markup
+    stamp: str  # by which it is sorted
     documents: int
     tested: int
     found: Sequence[str]
@@ -138,7 +139,8 @@ def _describe_sweep(line: Line) -> SweepRow:
     return SweepRow(
         number=line["sweep"],
         report=_link(line["sweep"]),
-        started=clean(line["started"]),
+        started=mark_moment(line["started"]),
+        stamp=clean(line["started"]),
         documents=line["documents"],
         tested=line["tested"],
         found=[

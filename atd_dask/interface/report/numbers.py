@@ -1,8 +1,13 @@
-"""Numbers as people read them."""
+"""Numbers and moments as people read them."""
 
 from __future__ import annotations
 
 import math
+
+from markupsafe import Markup
+
+from atd_dask.interface.dates import show_moment
+from atd_dask.interface.wording import clean
 
 _NAMES = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -56,3 +61,8 @@ def show_ratio(value: float, base: float) -> str:
     if size >= 1e4:
         return f"{sign} {show_power(size)}"
     return f"{sign} {size:,.0f}" if size >= 10 else f"{sign} {size:.1f}"
+
+
+def mark_moment(stamp: str) -> Markup:
+    """A moment for people, with the one for machines beside it."""
+    return Markup('<time datetime="{}">{}</time>').format(clean(stamp), show_moment(stamp))

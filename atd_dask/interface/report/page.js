@@ -12,7 +12,8 @@
 
   function valueOf(row, column, kind) {
     var cell = row.cells[column];
-    return kind === "number" ? Number(cell.dataset.value) : cell.textContent.trim();
+    if (kind === "number") return Number(cell.dataset.value);
+    return "value" in cell.dataset ? cell.dataset.value : cell.textContent.trim();
   }
 
   var collator = new Intl.Collator(undefined, { numeric: true });

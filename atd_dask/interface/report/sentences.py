@@ -123,14 +123,21 @@ def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
             f"It was found in {found} repeats, but its p-value over all of them is above {limit}."
         )
     if cluster["reference_support"] is not None:
-        if cluster["support"] <= 0:
-            return "Documents that bear out its topic are as frequent among normal ones."
-        if max(cluster["reference_support"]) >= cluster["support"]:
-            return "The same search finds as much support where there is nothing to find."
-        return f"Its search p-value is above {limit}."
+        others, support = cluster["reference_support"], cluster["support"]
+        if support <= 0:
+            return "Documents that bear out its topic are as frequent among the normal ones."
+        if reaching := sum(other >= support for other in others):
+            searches = (
+                f"{reaching} of {count(len(others), 'search', 'searches')}"
+                if reaching < len(others)
+                else "Every search"
+            )
+            return f"{searches} in held-out normal documents found as much support."
+        return f"Its search p-value, {show_p_value(cluster['search_p_value'])}, is above {limit}."
     if not cluster["bootstrap_scores"]:
-        return "It could not be tested."
-    return f"Its p-value is above {limit}. Its test ended as soon as that was certain."
+        return "It could not be tested: too few normal documents are similar."
+    p_value = show_p_value(cluster["p_value"])
+    return f"Its p-value, {p_value}, is above {limit}; the test ended as soon as that was certain."
 
 
 def say_found(cluster: Mapping[str, Any]) -> str:

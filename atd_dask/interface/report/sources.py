@@ -30,3 +30,4 @@ class Sources:
     texts: Mapping[int, str] = field(default_factory=dict)  # of rows, where they are kept
     tokeniser: Tokeniser | None = None  # by which those were counted
     links: Mapping[int, str] = field(default_factory=dict)  # row to the original's URL
+    scores: Mapping[str, Any] | None = None  # of all documents of the batch, where they are kept

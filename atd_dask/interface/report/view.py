@@ -16,8 +16,10 @@ from markupsafe import Markup
 
 from atd_dask.evaluation.results import is_raised
 from atd_dask.interface.report import charts
+from atd_dask.interface.report.batch_picture import BatchPicture, view_batch
 from atd_dask.interface.report.numbers import (
     count,
+    mark_moment,
     show_decimal,
     show_p_value,
     show_probability,
@@ -25,6 +27,7 @@ from atd_dask.interface.report.numbers import (
     spell,
 )
 from atd_dask.interface.report.passages import Passage, find_forms, mark_words
+from atd_dask.interface.report.searches import SearchesView, view_searches
 from atd_dask.interface.report.sentences import (
     Phrase,
     say_found,
@@ -158,8 +161,10 @@ class View:
     verdict: tuple[Phrase, ...]
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]  # that failed
+    batch: BatchPicture | None  # where the scores of all documents are kept
     searched: bool  # whether support decides, by searches in held-out documents
     n_repeats: int
+    searches: SearchesView | None  # where the result says what they found
     continuing: tuple[ContinuingView, ...]
     copies: tuple[CopiesView, ...]
     n_groups: int  # of copies, all told
@@ -215,8 +220,14 @@ def make_view(sources: Sources) -> View:
         verdict=verdict,
         found=found,
         candidates=candidates,
+        batch=view_batch(
+            sources.scores,
+            [cluster for cluster in result["clusters"] if cluster["significant"]],
+            {cluster.index: cluster.about for cluster in found},
+        ),
         searched=searched,
         n_repeats=result.get("repeats", {}).get("n", 1),
+        searches=view_searches(result, forms),
         continuing=tuple(_view_continuing(result.get("sweep", {}))),
         copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
         n_groups=len(result.get("copies", ())),
@@ -431,7 +442,7 @@ def _draw_orders(model: Mapping[str, Any]) -> Markup | None:
 
 def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Times, memory and workers; those of stages that were reused are from when they were made."""
-    yield "started", clean(run["started"])
+    yield "started", mark_moment(run["started"])
     for name, stage in run["stages"].items():
         reused = ", reused" if stage["reused"] else ""
         yield clean(name), f"{(stage['made'] or stage)['seconds']:,.1f} s{reused}"
