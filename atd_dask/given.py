@@ -123,10 +123,16 @@ def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict
 def list_words(vocabulary: Any) -> list[str]:
     """The words of a sequence, or of a fitted vectorizer, in the order of the columns."""
     if hasattr(vocabulary, "get_feature_names_out"):
-        vocabulary = vocabulary.get_feature_names_out()
+        try:
+            vocabulary = vocabulary.get_feature_names_out()
+        except ValueError as error:  # scikit-learn's for what is not fitted
+            raise InputError(
+                "a vocabulary must be words or a fitted CountVectorizer, got one that is not"
+                " fitted; where a search or memory= copies a pipeline, give it the words"
+            ) from error
     if isinstance(vocabulary, str | Mapping) or not isinstance(vocabulary, Iterable):
         raise InputError(
-            "vocabulary must be a sequence of words in the order of the columns or a fitted"
+            "a vocabulary must be a sequence of words in the order of the columns or a fitted"
             f" CountVectorizer, got {type(vocabulary).__name__}"
         )
     return [str(word) for word in vocabulary]
