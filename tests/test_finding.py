@@ -60,7 +60,7 @@ def test_a_group_with_words_of_its_own_is_found(found):
 def test_a_notebook_shows_the_verdict_and_passages(found):
     page = found._repr_html_()
     assert "12\xa0documents" in page
-    assert "<mark>" in page
+    assert "<mark " in page
     assert "<script" not in page
 
 

@@ -67,7 +67,7 @@ def test_it_finds_the_group_that_was_put_in(executed):
     new = {"rash", "bites", "bedbugs", "insects", "allergy", "pharmacy"}
     *_, result = read_outputs(notebook, "find")
     assert "15 documents about" in result.data["text/plain"]
-    assert "<mark>" in result.data["text/html"]
+    assert "<mark " in result.data["text/html"]
     (clusters,) = read_outputs(notebook, "clusters")
     assert clusters.name == "stdout"
     assert len(new & set(clusters.text.replace(",", "").split())) >= 3

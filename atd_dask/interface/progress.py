@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 from atd_dask.interface.wording import clean
@@ -243,10 +244,9 @@ class NotebookLine(PythonWarnings):
     """The latest event in a line that the next one replaces; warnings as a library gives them."""
 
     def __init__(self, seconds: float = SECONDS_BETWEEN_UPDATES) -> None:
-        from IPython.display import display
-
         super().__init__()
         self._pace = _Pace(seconds)
+        display = import_module("IPython.display").display
         self._line = display({"text/plain": ""}, raw=True, display_id=True)
 
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
