@@ -7,13 +7,14 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from atd_dask.distribution.warming import compile_apart
 from atd_dask.errors import InputError
 from atd_dask.findings import Findings
 from atd_dask.given import Columns, Given, write_given
@@ -63,8 +64,15 @@ def find(
         given = _write_parts(parts, columns, vocabulary, folder / "documents")
         sources = {part: one.source for part, one in given.items()}
         conf = _write_configuration(folder, random_state, sources, settings or {})
-        with _hush(), _choose_progress(progress) as told, _choose_client(client) as chosen:
-            import_module("atd_dask.pipelines.run").run(load(conf), chosen, told)
+        compiling = compile_apart() if client is None else nullcontext(False)
+        with (
+            compiling as apart,
+            _hush(),
+            _choose_progress(progress) as told,
+            _choose_client(client) as chosen,
+        ):
+            run = import_module("atd_dask.pipelines.run").run
+            run(load(conf), chosen, told, warms=not apart)
         return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
     except BaseException:
         if scratch is not None:

@@ -2,10 +2,16 @@
 
 The kernels of detection take as long to compile as those of training. While one worker compiles
 and trains, another can compile what comes next; the disk cache hands it to all that share it.
+Workers that are threads of one process compile one after another: there, a process of its own does
+it.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +22,7 @@ from atd_dask.distribution.detection import detect
 from atd_dask.distribution.rules import DetectionRules
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.clusters import MembershipRule, SettleRule
+from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.wording import make_table
 
@@ -23,6 +30,13 @@ if TYPE_CHECKING:
     from distributed import Client
 
 N_WORDS = 12
+# Finds the modules that this process found, wherever it had them from.
+PROGRAM = f"""
+import sys
+sys.path[:] = sys.argv[1:]
+from {__name__} import compile_detection
+compile_detection()
+"""
 
 
 def compile_early(client: Client) -> None:
@@ -30,6 +44,30 @@ def compile_early(client: Client) -> None:
     from distributed import fire_and_forget
 
     fire_and_forget(client.submit(compile_detection, key="compile-detection", priority=-1))
+
+
+@contextmanager
+def compile_apart() -> Iterator[bool]:
+    """Lets another process compile the kernels of detection during the block, if none are kept yet;
+    says whether it does. It ends with the block at the latest."""
+    if not (sys.executable and STORE.is_empty()):
+        yield False
+        return
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *sys.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:  # no Python that could be started
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        process.kill()
+        process.wait()
 
 
 def compile_detection() -> int:
