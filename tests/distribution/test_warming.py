@@ -8,7 +8,7 @@ import numpy as np
 
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.training import Training, choose_best, train_restarts
-from atd_dask.distribution.warming import compile_detection
+from atd_dask.distribution.warming import compile_detection, compile_topic
 from atd_dask.kernels import (
     alternative,
     bootstrap,
@@ -31,9 +31,11 @@ from atd_dask.distribution.warming import STORE, compile_apart
 
 with compile_apart() as apart:
     assert apart
-    (process,) = psutil.Process().children()
+    processes = psutil.Process().children()
+    assert len(processes) == 2
     while not any("." in file.name and file.suffix != ".lock" for file in STORE.folder.iterdir()):
-        assert process.status() != psutil.STATUS_ZOMBIE, "it ended without a kernel"
+        for process in processes:
+            assert process.status() != psutil.STATUS_ZOMBIE, "it ended without a kernel"
         time.sleep(0.1)
 assert not psutil.Process().children()
 with compile_apart() as apart:
@@ -55,10 +57,21 @@ KERNELS = (
     limits.start_limits,
     excess.measure_excess,
 )
+# Those that get a process of their own.
+LATE = (
+    alternative.train_topic,
+    alternative.new_topic_shares,
+    support.document_gains,
+    growth._gains_above,
+)
 
 
 def test_nothing_is_compiled_once_more_when_real_documents_come():
+    compile_topic()
+    alone = [len(kernel.signatures) for kernel in LATE]
+    assert all(alone)
     assert compile_detection() == 2
+    assert [len(kernel.signatures) for kernel in LATE] == alone
     before = [len(kernel.signatures) for kernel in KERNELS]
     assert all(before)
     counts = np.random.default_rng(1).poisson(0.5, (60, 40))
@@ -72,7 +85,7 @@ def test_nothing_is_compiled_once_more_when_real_documents_come():
     assert [len(kernel.signatures) for kernel in KERNELS] == before
 
 
-def test_another_process_compiles_where_nothing_is_kept_and_ends_with_the_block(tmp_path):
+def test_other_processes_compile_where_nothing_is_kept_and_end_with_the_block(tmp_path):
     environment = os.environ | {"ATD_DASK_CACHE": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", APART], env=environment, capture_output=True, text=True, timeout=300
