@@ -165,6 +165,12 @@ class Store:
             fcntl.flock(handle, fcntl.LOCK_UN)  # also for processes that were forked meanwhile
         os.close(handle)
 
+    def is_empty(self) -> bool:
+        """Whether code can be kept, but none is yet."""
+        with contextlib.suppress(OSError):
+            return self.usable and self.folder is not None and not any(self.folder.iterdir())
+        return False
+
     def is_compiling(self) -> bool:
         """Whether a process of this machine compiles a kernel now, as far as locks tell."""
         if fcntl is None or self.folder is None:

@@ -7,18 +7,19 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from atd_dask.distribution.warming import compile_apart
 from atd_dask.errors import InputError
 from atd_dask.findings import Findings
 from atd_dask.given import Columns, Given, write_given
 from atd_dask.interface.config import load
-from atd_dask.interface.progress import Progress, PythonWarnings, make_progress
+from atd_dask.interface.progress import NotebookLine, Progress, PythonWarnings, make_progress
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -63,9 +64,15 @@ def find(
         given = _write_parts(parts, columns, vocabulary, folder / "documents")
         sources = {part: one.source for part, one in given.items()}
         conf = _write_configuration(folder, random_state, sources, settings or {})
-        told = make_progress() if _shows(progress) else Progress(PythonWarnings(), quiet=True)
-        with _hush(), _choose_client(client) as chosen:
-            import_module("atd_dask.pipelines.run").run(load(conf), chosen, told)
+        compiling = compile_apart() if client is None else nullcontext(False)
+        with (
+            compiling as apart,
+            _hush(),
+            _choose_progress(progress) as told,
+            _choose_client(client) as chosen,
+        ):
+            run = import_module("atd_dask.pipelines.run").run
+            run(load(conf), chosen, told, warms=not apart)
         return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
     except BaseException:
         if scratch is not None:
@@ -114,13 +121,19 @@ def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _shows(progress: bool | None) -> bool:
+@contextmanager
+def _choose_progress(progress: bool | None) -> Iterator[Progress]:
     """On a terminal and in a notebook somebody is waiting."""
-    if progress is not None:
-        return progress
     shell = sys.modules.get("IPython")
     notebook = shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
-    return notebook or sys.stderr.isatty()
+    if progress is False or (progress is None and not notebook and not sys.stderr.isatty()):
+        yield Progress(PythonWarnings(), quiet=True)
+    elif notebook:
+        line = NotebookLine()
+        yield Progress(line)
+        line.clear()
+    else:
+        yield make_progress()
 
 
 @contextmanager

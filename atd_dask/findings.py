@@ -33,6 +33,8 @@ from atd_dask.storage.runs import read_result
 SHOWN_WORDS = 8
 SHOWN_PASSAGES = 3
 FRAMES = ("pandas", "polars", "pyarrow")
+# Goes with light pages and with dark ones; a browser's own yellow is glaring on the latter.
+MARK = "background: rgba(255, 190, 0, 0.35); color: inherit"
 
 
 @dataclass(frozen=True)
@@ -283,7 +285,7 @@ class Findings:
 
 def _show_piece(piece: Piece) -> str:
     text = escape(piece.text)
-    return f"<mark>{text}</mark>" if piece.kind else text
+    return f'<mark style="{MARK}">{text}</mark>' if piece.kind else text
 
 
 def _find_backend(names: Sequence[str] = FRAMES) -> str:

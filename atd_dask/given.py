@@ -59,8 +59,9 @@ def write_given(
         return Given(_write_matrix(documents, name, vocabulary, folder))
     if _is_lazy(documents):
         documents = documents.compute()
-    frame = _read_frame(documents)
+    frame, alone = _read_frame(documents)
     if frame is not None:
+        columns = Columns() if alone else columns
         records = _read_columns(frame.columns, lambda column: frame[column], name, columns)
         return Given(_write_records(records, name, folder), frame.implementation)
     if isinstance(getattr(documents, "column_names", None), list):  # a Dataset
@@ -123,25 +124,32 @@ def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict
 def list_words(vocabulary: Any) -> list[str]:
     """The words of a sequence, or of a fitted vectorizer, in the order of the columns."""
     if hasattr(vocabulary, "get_feature_names_out"):
-        vocabulary = vocabulary.get_feature_names_out()
+        try:
+            vocabulary = vocabulary.get_feature_names_out()
+        except ValueError as error:  # scikit-learn's for what is not fitted
+            raise InputError(
+                "a vocabulary must be words or a fitted CountVectorizer, got one that is not"
+                " fitted; where a search or memory= copies a pipeline, give it the words"
+            ) from error
     if isinstance(vocabulary, str | Mapping) or not isinstance(vocabulary, Iterable):
         raise InputError(
-            "vocabulary must be a sequence of words in the order of the columns or a fitted"
+            "a vocabulary must be a sequence of words in the order of the columns or a fitted"
             f" CountVectorizer, got {type(vocabulary).__name__}"
         )
     return [str(word) for word in vocabulary]
 
 
-def _read_frame(documents: Any) -> Any:
-    """A table as narwhals has it; None where it is none. A column alone is one of texts."""
+def _read_frame(documents: Any) -> tuple[Any, bool]:
+    """A table as narwhals has it, None where it is none; and whether it was a column alone, which
+    is one of texts, whatever its name."""
     import narwhals.stable.v1 as nw
 
     frame = nw.from_native(documents, pass_through=True, allow_series=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.Series):
-        frame = frame.alias("text").to_frame()
-    return frame if isinstance(frame, nw.DataFrame) else None
+        return frame.alias("text").to_frame(), True
+    return (frame if isinstance(frame, nw.DataFrame) else None), False
 
 
 Record = dict[str, Any]

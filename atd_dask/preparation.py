@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, Self
 
 from atd_dask.errors import InputError
+from atd_dask.estimator import Estimator
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
 
 NAMES = tuple(field.name for field in fields(TextOptions))
 
 
-class TextPreparation:
+class TextPreparation(Estimator):
     """Gives the words of texts as a run counts them.
 
     `options` are those of `corpus.text` in a configuration. It is the analyzer that makes
@@ -28,7 +29,7 @@ class TextPreparation:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options, by name."""
-        return asdict(self._options)
+        return {name: getattr(self._options, name) for name in NAMES}
 
     def set_params(self, **options: Any) -> Self:
         """Changes options, by name."""
@@ -56,7 +57,13 @@ class TextPreparation:
     def fit_transform(self, texts: Iterable[str], y: None = None) -> list[list[str]]:
         return self.transform(texts)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.requires_fit = False
+        return tags
+
     def __repr__(self) -> str:
-        usual = asdict(TextOptions())
-        given = {name: value for name, value in self.get_params().items() if value != usual[name]}
+        usual = TextOptions()
+        given = {n: v for n, v in self.get_params().items() if v != getattr(usual, n)}
         return f"TextPreparation({', '.join(f'{n}={v!r}' for n, v in given.items())})"

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
+from atd_dask.estimator import Estimator, not_fitted_error
+from atd_dask.given import list_words
 from atd_dask.kernels import authors
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.fitting import Fit, fit_block
@@ -30,20 +32,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 COMPATIBILITIES = ("paper", "authors")
-SETTINGS = (
-    "n_topics",
-    "step",
-    "widen",
-    "limit",
-    "restarts",
-    "tolerance",
-    "max_iterations",
-    "random_state",
-    "compatibility",
-)
 
 
-class ParsimoniousTopicModel:
+class ParsimoniousTopicModel(Estimator):
     """A topic model in which a topic says something of its own about few words only.
 
     `n_topics` is a number, or a pair (least, most) between which the number of least BIC is chosen.
@@ -52,6 +43,16 @@ class ParsimoniousTopicModel:
     `random_state` is the seed; the same seed and documents give the same model, byte for byte, with
     a Dask client or without. Documents are a `CorpusStore`, a SciPy sparse matrix or an array
     (documents × words), or a list with a mapping from word to count for each document.
+
+    `vocabulary` names the columns of a matrix: words in their order, or a `CountVectorizer` that is
+    fitted when `fit` runs, as one that stands before the model in a pipeline:
+
+        counts = CountVectorizer()
+        make_pipeline(counts, ParsimoniousTopicModel(vocabulary=counts)).fit(texts)
+
+    A copy of such a pipeline (`clone`, a grid search, `memory=`) has two vectorizers, of which only
+    one gets fitted: `fit` says so. There, give the words to both: `CountVectorizer(vocabulary=…)`.
+    The columns of a DataFrame name themselves.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ParsimoniousTopicModel:
         max_iterations: int = 100,
         random_state: int = 1,
         compatibility: str = "paper",
+        vocabulary: Any = None,
     ) -> None:
         self.n_topics = n_topics
         self.step = step
@@ -76,32 +78,25 @@ class ParsimoniousTopicModel:
         self.max_iterations = max_iterations
         self.random_state = random_state
         self.compatibility = compatibility
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings, by name."""
-        return {name: getattr(self, name) for name in SETTINGS}
-
-    def set_params(self, **settings: Any) -> Self:
-        """Changes settings, by name."""
-        for name, value in settings.items():
-            if name not in SETTINGS:
-                raise InputError(f"a setting must be one of {', '.join(SETTINGS)}, got {name!r}")
-            setattr(self, name, value)
-        return self
+        self.vocabulary = vocabulary
 
     def fit(
         self,
         documents: Any,
         y: None = None,
         *,
-        vocabulary: Sequence[str] | None = None,
+        vocabulary: Any = None,
         client: Client | None = None,
     ) -> Self:
-        """Learns the topics. `vocabulary` names the columns of a matrix."""
+        """Learns the topics. `vocabulary` counts for more than that of the settings."""
         orders, settings = self._check_orders(), self._check_settings()
-        corpus, words = as_corpus(documents, vocabulary)
+        corpus, words = as_corpus(documents, self.vocabulary if vocabulary is None else vocabulary)
         if not corpus.lengths().any():
-            raise InputError("a topic model must be fitted on documents with words, got none")
+            known = f"0 feature(s) (shape=({corpus.n_docs}, 0)) while a minimum of 1 is required."
+            raise InputError(
+                "a topic model must be fitted on documents with words, got none"
+                + (f" ({known})" if corpus.n_words == 0 else "")
+            )
         training = Training(
             corpus,
             orders,
@@ -157,10 +152,17 @@ class ParsimoniousTopicModel:
     @property
     def model_(self) -> NullModel:
         """The fitted model."""
-        try:
-            return self._model
-        except AttributeError:
-            raise InputError("a topic model must be fitted before it is used") from None
+        if not self.__sklearn_is_fitted__():
+            raise not_fitted_error()("a topic model must be fitted before it is used")
+        return self._model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags
 
     @property
     def n_topics_(self) -> int:
@@ -184,6 +186,29 @@ class ParsimoniousTopicModel:
     @property
     def vocabulary_(self) -> tuple[str, ...]:
         return self.model_.vocabulary
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns a matrix of documents has."""
+        return len(self.vocabulary_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The words, if they were given."""
+        words = self.vocabulary_
+        if words == _number_columns(len(words)):
+            raise AttributeError("the columns of the documents were not named")
+        return np.array(words, object)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """A name for each column of `transform`."""
+        kind = type(self).__name__.lower()
+        if input_features is not None and len(input_features) != self.n_features_in_:
+            raise InputError(
+                f"input_features should have length equal to {self.n_features_in_}, the number of"
+                f" words, got {len(input_features)}"
+            )
+        return np.array([f"{kind}{topic}" for topic in range(self.n_topics_)], object)
 
     def top_words(self, topic: int, n: int = 10) -> list[str]:
         """The words of its own that the topic makes more likely, the most telling first."""
@@ -215,7 +240,7 @@ class ParsimoniousTopicModel:
         return math.fsum(np.concatenate([fit.costs - fit.log_likelihoods for fit in fits]))
 
     def _fit_documents(self, documents: Any) -> list[Fit]:
-        corpus, _ = as_corpus(documents, self.vocabulary_)
+        corpus, _ = as_corpus(documents, self.vocabulary_, type(self).__name__)
         table = self.model_.table
         fit = authors.fit_block if self.compatibility == "authors" else fit_block
         if corpus.n_docs == 0:
@@ -228,9 +253,11 @@ class ParsimoniousTopicModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ParsimoniousTopicModel:
-        """A model that was saved, or that a run has trained."""
+        """A model that was saved, or that a run has trained. It knows its words, but they are no
+        setting: for another `fit` they must be given again."""
         model = read_model(path)
-        settings = {name: model.settings[name] for name in SETTINGS if name in model.settings}
+        known = cls().get_params()
+        settings = {name: model.settings[name] for name in known if name in model.settings}
         if isinstance(settings.get("n_topics"), list):
             settings["n_topics"] = tuple(settings["n_topics"])
         made = cls(**settings)
@@ -244,8 +271,15 @@ def _whole(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def as_corpus(documents: Any, vocabulary: Sequence[str] | None) -> tuple[Corpus, tuple[str, ...]]:
-    """Whatever a user has, as a corpus in blocks and its words."""
+# Errors end with scikit-learn's words for the same mistake in brackets, where it has some: people
+# know them, and its tools look for them.
+
+
+def as_corpus(
+    documents: Any, vocabulary: Any, model: str | None = None
+) -> tuple[Corpus, tuple[str, ...]]:
+    """Whatever a user has, as a corpus in blocks and its words. `model` names the kind of one that
+    was fitted over them."""
     words = None if vocabulary is None else _check_vocabulary(vocabulary)
     if isinstance(documents, CorpusStore):
         if words not in (None, documents.vocabulary):
@@ -253,6 +287,7 @@ def as_corpus(documents: Any, vocabulary: Sequence[str] | None) -> tuple[Corpus,
         return documents, documents.vocabulary
     from scipy import sparse
 
+    words = _name_columns(documents, words)
     if isinstance(documents, tuple):
         # SciPy takes a tuple for coordinates.
         documents = list(documents)
@@ -261,22 +296,32 @@ def as_corpus(documents: Any, vocabulary: Sequence[str] | None) -> tuple[Corpus,
             words = tuple(sorted({str(word) for document in documents for word in document}))
         documents = _count_mappings(documents, words)
     try:
-        matrix = sparse.csr_array(documents, copy=True)
+        counts = documents if sparse.issparse(documents) else np.asarray(documents)
+        if counts.dtype == object:
+            counts = counts.astype(np.float64)
+        matrix = sparse.csr_array(counts, copy=True)
     except (TypeError, ValueError) as error:
         raise InputError(
             "documents must be a corpus store, a matrix of counts or a list of mappings from word"
             f" to count, got {type(documents).__name__}"
         ) from error
     if matrix.ndim != 2:
-        raise InputError(f"a matrix of counts must be documents × words, got {matrix.ndim} axes")
+        raise InputError(
+            f"a matrix of counts must be documents × words, got {matrix.ndim} axes"
+            " (Reshape your data)"
+        )
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     _check_counts(matrix)
     n_words = matrix.shape[1]
     if words is None:
-        words = tuple(map(str, range(n_words)))
+        words = _number_columns(n_words)
     if len(words) != n_words:
-        raise InputError(f"a vocabulary must name the {n_words} columns, got {len(words)} words")
+        known = f"X has {n_words} features, but {model} is expecting {len(words)} features as input"
+        raise InputError(
+            f"a vocabulary must name the {n_words} columns, got {len(words)} words"
+            + (f" ({known})" if model else "")
+        )
     block = Block(
         matrix.indptr.astype(np.int64),
         matrix.indices.astype(np.int32),
@@ -285,13 +330,8 @@ def as_corpus(documents: Any, vocabulary: Sequence[str] | None) -> tuple[Corpus,
     return MemoryCorpus(block, n_words), words
 
 
-def _check_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(vocabulary, str | Mapping):
-        raise InputError(
-            "a vocabulary must be a sequence of words in the order of the columns,"
-            f" got {type(vocabulary).__name__}"
-        )
-    words = tuple(map(str, vocabulary))
+def _check_vocabulary(vocabulary: Any) -> tuple[str, ...]:
+    words = tuple(list_words(vocabulary))
     seen: set[str] = set()
     for word in words:
         if word in seen:
@@ -300,17 +340,44 @@ def _check_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
     return words
 
 
+def _number_columns(n_words: int) -> tuple[str, ...]:
+    """What the words are called that nobody has named."""
+    return tuple(map(str, range(n_words)))
+
+
+def _name_columns(documents: Any, words: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The words as a DataFrame names its columns; they must be the given ones."""
+    columns = getattr(documents, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return words
+    named = _check_vocabulary(columns)
+    if words is None or words == _number_columns(len(named)):
+        return named if words is None else words
+    for given, word in zip(named, words, strict=False):
+        if given != word:
+            raise InputError(
+                "the columns of a DataFrame must be the given words in their order,"
+                f" got {given!r} for {word!r}"
+            )
+    return words
+
+
 def _check_counts(matrix: Any) -> None:
     values = matrix.data
     if values.dtype.kind not in "biuf":
-        raise InputError(f"counts must be numbers, got {values.dtype}")
+        known = " (Complex data not supported)" if values.dtype.kind == "c" else ""
+        raise InputError(f"counts must be numbers, got {values.dtype}{known}")
     # The comparisons are false for what is not a number.
     sound = (values >= 0) & (values < 2**31) & (values == np.floor(values))
     if not np.all(sound):
         first = int(np.argmin(sound))
         row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        value = values[first]
+        known = " (Negative values in data)" if value < 0 else ""
+        if not math.isfinite(value):
+            known = " (Input contains NaN or infinity)"
         raise InputError(
-            f"counts must be whole numbers from 0 to {2**31 - 1}, got {values[first]} in row {row}"
+            f"counts must be whole numbers from 0 to {2**31 - 1}, got {value} in row {row}{known}"
         )
 
 

@@ -48,17 +48,19 @@ def run(
     fresh: bool = False,
     stages: Sequence[str] = tuple(STAGES),
     command: Sequence[str] = (),
+    warms: bool = True,
 ) -> dict[str, Any]:
     """The stages, all or some; what is finished is reused. Gives what each of them made.
 
-    `run.json` tells how it went, also of a run that failed, and names the `command`.
+    `run.json` tells how it went, also of a run that failed, and names the `command`. With `warms` a
+    worker compiles what detection needs while others read and train.
     """
     made = {}
     with record_run(config, client, command, progress.run) as record:
         for stage in stages:
             name, do = STAGES[stage]
             with record.stage(stage, fresh), progress.stage(stage), ExitStack() as span:
-                prepare = partial(_prepare, config, stage, "detect" in stages, span)
+                prepare = partial(_prepare, config, stage, warms and "detect" in stages, span)
                 progress.say(f"{stage}: {MEANINGS[stage]}")
                 with when_open(client, prepare):
                     made[name] = do(config, cast("Client", client), progress, fresh)
@@ -76,10 +78,10 @@ def run(
     return made
 
 
-def _prepare(config: RunConfig, stage: str, detects: bool, span: ExitStack, client: Client) -> None:
+def _prepare(config: RunConfig, stage: str, warms: bool, span: ExitStack, client: Client) -> None:
     """Makes a cluster ready for a stage, once it is known that the stage needs it."""
     span.enter_context(name_tasks(config.name, stage))
-    if detects and stage != "detect":
+    if warms and stage != "detect":
         compile_early(client)
     if stage != "ingest":
         stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}

@@ -36,3 +36,30 @@ def test_a_vectorizer_counts_the_same_words():
     counts = vectorizer.fit_transform([TEXT]).toarray()[0]
     words = dict(zip(vectorizer.get_feature_names_out(), counts, strict=True))
     assert words == {"ship": 3, "coffe": 1, "sank": 1}
+
+
+def test_scikit_learn_takes_it_for_a_transformer_of_texts():
+    base = pytest.importorskip("sklearn.base")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    preparation = TextPreparation(extra_stop_words=("coffee", "sank"))
+    assert base.clone(preparation).get_params() == preparation.get_params()
+    counts = text.CountVectorizer(analyzer=list)
+    pipeline.make_pipeline(preparation, counts).fit([TEXT])
+    assert counts.get_feature_names_out().tolist() == ["ship"]
+
+
+def test_scikit_learn_has_its_checks():
+    """Those that do not draw numbers for documents."""
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    if not hasattr(checks, "check_valid_tag_types"):
+        pytest.skip("scikit-learn has tags since 1.6")
+    for check in (
+        checks.check_estimator_cloneable,
+        checks.check_estimator_repr,
+        checks.check_estimator_tags_renamed,
+        checks.check_get_params_invariance,
+        checks.check_mixin_order,
+        checks.check_valid_tag_types,
+    ):
+        check("TextPreparation", TextPreparation())

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
 
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.documents import CountBatch
@@ -83,6 +84,7 @@ class TestConventions:
             "max_iterations": 100,
             "random_state": 7,
             "compatibility": "paper",
+            "vocabulary": None,
         }
         assert model.get_params() == expected
         assert clone(model).get_params() == expected
@@ -110,6 +112,11 @@ class TestConventions:
     def test_a_model_must_be_fitted_before_it_is_used(self, use):
         with pytest.raises(InputError, match=r"^a topic model must be fitted before it is used$"):
             use(make_model())
+
+    def test_a_model_shows_the_settings_that_are_not_usual(self):
+        assert repr(ParsimoniousTopicModel()) == "ParsimoniousTopicModel()"
+        shown = "ParsimoniousTopicModel(n_topics=(2, 5), restarts=2, vocabulary=['a'])"
+        assert repr(make_model(vocabulary=["a"])) == shown
 
     def test_fit_transform_is_both(self, fitted):
         proportions = make_model().fit_transform(COUNTS, vocabulary=WORDS)
@@ -299,6 +306,7 @@ class TestMistakes:
         [
             (["a"], "a vocabulary must name the 2 columns, got 1 words"),
             (["a", "a"], "a vocabulary must name each word once, got 'a' twice"),
+            (CountVectorizer(), "a vocabulary must be words or a fitted CountVectorizer, got one"),
             ({"b": 0, "a": 1}, "a vocabulary must be a sequence of words .* got dict"),
             ("ab", "a vocabulary must be a sequence of words .* got str"),
         ],
@@ -306,6 +314,8 @@ class TestMistakes:
     def test_vocabulary(self, vocabulary, message):
         with pytest.raises(InputError, match=message):
             ParsimoniousTopicModel(1).fit([[1, 2]], vocabulary=vocabulary)
+        with pytest.raises(InputError, match=message):
+            ParsimoniousTopicModel(1, vocabulary=vocabulary).fit([[1, 2]])
 
     @pytest.mark.parametrize(
         ("name", "value", "message"),

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 from atd_dask.interface.wording import clean
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_UPDATES = 0.2
 SECONDS_BETWEEN_LOOKS = 1.0
 COMPILING = "compiling, once"
 
@@ -236,6 +238,31 @@ class _Pace:
             return False
         self._last = now
         return True
+
+
+class NotebookLine(PythonWarnings):
+    """The latest event in a line that the next one replaces; warnings as a library gives them."""
+
+    def __init__(self, seconds: float = SECONDS_BETWEEN_UPDATES) -> None:
+        super().__init__()
+        self._pace = _Pace(seconds)
+        display = import_module("IPython.display").display
+        self._line = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+        super().show_message(level, message, facts)
+        if level == "info":
+            self._write(_phrase(level, message, facts))
+
+    def show_task(self, event: str, task: Task) -> None:
+        if self._pace.allows(event):
+            self._write(f"{task.stage}: {_describe(event, task)}{_in_brackets(task.facts)}")
+
+    def clear(self) -> None:
+        self._write("")
+
+    def _write(self, line: str) -> None:
+        self._line.update({"text/plain": clean(line)}, raw=True)
 
 
 class PlainLines:
