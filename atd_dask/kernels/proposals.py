@@ -39,11 +39,11 @@ PARTING_WORDS = 6
 LEAST_SIDE = 0.15
 
 # Two topics are those of two clusters if they gain about as much as one topic for all, and if
-# neither is borne out by more than a few of the other's documents, or enough documents of both bear
-# out that they are two.
+# neither is borne out by more than a few of the other's documents, or half of the documents of both
+# bear out that they are two.
 ABOUT_AS_GOOD = 0.95
 FEW = 0.1
-ENOUGH = 0.2
+ENOUGH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
