@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from atd_dask.errors import ConfigError
+from atd_dask.text import porter
 from atd_dask.text.languages import DENSE, LANGUAGES, find_stemmer, find_stop_words, fold
 from atd_dask.text.options import ENGLISH, TextOptions
 from atd_dask.text.segmentation import SEGMENTATIONS
@@ -210,6 +211,4 @@ def _stemmer(name: str) -> Callable[[str], str]:
     if name != "porter-nltk":
         stem = find_stemmer(name)
         return stem if stem is str else lru_cache(MEMO_WORDS)(stem)
-    from nltk.stem.porter import PorterStemmer
-
-    return lru_cache(MEMO_WORDS)(PorterStemmer().stem)
+    return lru_cache(MEMO_WORDS)(porter.stem)
