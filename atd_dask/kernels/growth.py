@@ -275,6 +275,7 @@ class Batch(Searched):
             self.context, *self.block.arrays, *self.fit.proportions.arrays
         )
         self.n_fitted = 0
+        self._trained: tuple[tuple[int, ...], Alternative] | None = None
 
     def __len__(self) -> int:
         return len(self.block)
@@ -283,7 +284,12 @@ class Batch(Searched):
         return Sample(self.block.take(documents), self.fit.take(documents))
 
     def train(self, documents: Ints) -> Alternative:
-        return train_alternative(self.context, self.block.take(documents))
+        """The topic that was learned last is remembered: it is often asked for again."""
+        rows, trained = tuple(documents.tolist()), self._trained
+        if trained is None or trained[0] != rows:
+            trained = rows, train_alternative(self.context, self.block.take(documents))
+            self._trained = trained
+        return trained[1]
 
     def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
         lengths = self.fit.lengths

@@ -123,9 +123,10 @@ class ProposalSearch:
         for other in others:
             mine = np.sort(np.array(proposal.documents))
             joining = np.setdiff1d(np.array(other.documents), mine)
-            if len(joining) < LEAST_SIZE or self._gain_apart(mine, joining) > 1.0:
+            both = np.union1d(mine, joining)
+            if len(joining) < LEAST_SIZE or self._gain_apart(mine, joining, self._gain(both)) > 1.0:
                 continue
-            together = self.settle(np.union1d(mine, joining))
+            together = self.settle(both)
             if together is not None and together.support > proposal.support:
                 proposal = together
         return proposal
@@ -141,14 +142,17 @@ class ProposalSearch:
         sure = documents[gains > CAP]
         if len(sure) < 2 * LEAST_SIZE:
             return proposal
-        core = self.batch.take(sure)
-        best_gain = ABOUT_AS_GOOD
+        core, together = self.batch.take(sure), self._gain(sure)
+        best_gain, tried = ABOUT_AS_GOOD, set()
         for word in self._find_parting_words(core):
             mine = self._part_by(core, word)
             one, other = sure[mine], sure[~mine]
-            if min(len(one), len(other)) < LEAST_SIZE:
+            if min(len(one), len(other)) < LEAST_SIZE or mine.tobytes() in tried:
                 continue
-            apart = min(self._gain_apart(one, other), self._gain_apart(other, one))
+            tried |= {mine.tobytes(), (~mine).tobytes()}
+            apart = min(
+                self._gain_apart(*sides, together) for sides in ((one, other), (other, one))
+            )
             if apart > best_gain and (
                 self._are_silent(one, other) or self._do_better_apart(one, other)
             ):
@@ -217,11 +221,13 @@ class ProposalSearch:
             mine = nearer
         return mine
 
-    def _gain_apart(self, first: Ints, second: Ints) -> float:
+    def _gain(self, documents: Ints) -> float:
+        """How much documents gain in BIC with a topic of their own."""
+        return self.batch.gain(documents, self.batch.train(documents))
+
+    def _gain_apart(self, first: Ints, second: Ints, together: float) -> float:
         """How much documents gain in BIC if the second ones have a topic of their own, as a
-        multiple of what all of them gain with one topic."""
-        everyone = np.sort(np.concatenate((first, second)))
-        together = self.batch.gain(everyone, self.batch.train(everyone))
+        multiple of what all of them gain `together`, with one topic."""
         if together <= 0.0:
             return 1.0
         topic = self.batch.train(first)
