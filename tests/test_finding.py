@@ -223,3 +223,10 @@ def test_a_column_that_is_not_there(tmp_path):
     frame = pandas.DataFrame({"title": ["x"], "body": ["y"]})
     with pytest.raises(InputError, match=r"text= must name a column of batch, got 'text'.*'title'"):
         write_given(frame, "batch", Columns(), None, tmp_path)
+
+
+def test_a_warning_names_the_line_that_called(texts):
+    normal, batch = texts
+    with pytest.warns(UserWarning, match="are among the normal ones too") as told:
+        find(normal, [*batch, *normal[:10]], settings=SETTINGS, progress=False)
+    assert [warning.filename for warning in told] == [__file__]

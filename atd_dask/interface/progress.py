@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
 
 from atd_dask.interface.wording import clean
@@ -222,7 +223,21 @@ class PythonWarnings(_Silence):
 
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
         if level != "info":
-            warnings.warn(clean(message), UserWarning, stacklevel=2)
+            warnings.warn(clean(message), UserWarning, stacklevel=_count_own_frames() + 1)
+
+
+def _count_own_frames() -> int:
+    """How many of the calls that lead here are ours, so that a warning names the line of those who
+    called us. Its caller counts as the first."""
+    number, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        number, frame = number + 1, frame.f_back
+    return number
+
+
+def _is_ours(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.split(".")[0] in ("atd_dask", "contextlib")
 
 
 class _Pace:
