@@ -11,6 +11,7 @@ from atd_dask.pipelines import detect as detection
 from atd_dask.pipelines import repeats as stage
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
+from atd_dask.pipelines.scores import read_scores
 from atd_dask.pipelines.train import train
 
 from atd_dask.interface.config import load
@@ -84,6 +85,8 @@ def test_what_is_found_comes_back(folder):
     with (folder / "out/clusters.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["repeats"] for row in rows if row["significant"] == "True"} == {"3"}
+    scores = read_scores(str(folder / "out"))  # those of the result over all repeats
+    assert {number for number in scores["nearest"] if number is not None} == {1, 2}
 
 
 def test_the_first_repeat_is_the_run_alone(alone, folder):
