@@ -41,8 +41,11 @@ def client():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, client):
+    return train_run(tmp_path_factory.mktemp("run"), client)
+
+
+def train_run(folder, client):
     """A run that is trained."""
-    folder = tmp_path_factory.mktemp("run")
     (folder / "conf.yaml").write_text(SYNTHETIC)
     config = make_config(folder)
     for before in (ingest, train):

@@ -9,16 +9,14 @@ import shutil
 import pytest
 from atd_dask.pipelines import detect as detection
 from atd_dask.pipelines import repeats as stage
-from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.scores import read_scores
 from atd_dask.pipelines.train import train
 
-from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
 from atd_dask.storage.verification import find_stores, verify
 from tests.clusters import local_client
-from tests.pipelines.test_detect import SYNTHETIC
+from tests.pipelines.test_detect import make_config, train_run
 
 REPEATS = "detection.repeats=3"
 
@@ -31,17 +29,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, client):
-    """A run that is trained."""
-    folder = tmp_path_factory.mktemp("run")
-    (folder / "conf.yaml").write_text(SYNTHETIC)
-    config = make_config(folder)
-    for before in (ingest, train):
-        before(config, client, make_progress(quiet=True))
-    return folder
-
-
-def make_config(folder, *overrides):
-    return load(folder / "conf.yaml", [f"output={folder / 'out'}", *overrides])
+    return train_run(tmp_path_factory.mktemp("run"), client)
 
 
 def detect(config, client, **options):
