@@ -71,7 +71,8 @@ def find(
             _choose_progress(progress) as told,
             _choose_client(client) as chosen,
         ):
-            run = import_module("atd_dask.pipelines.run").run
+            from atd_dask.pipelines.run import run
+
             run(load(conf), chosen, told, warms=not apart)
         return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
     except BaseException:

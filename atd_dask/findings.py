@@ -121,7 +121,9 @@ class Findings:
         """Writes the page for people to the file `path`."""
         page = Path(self.folder, "report.html")
         if not page.exists():
-            import_module("atd_dask.pipelines.report").write_report(self.folder)
+            from atd_dask.pipelines.report import write_report
+
+            write_report(self.folder)
         shutil.copyfile(page, path)
 
     @cached_property
@@ -221,13 +223,16 @@ class Findings:
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The texts of the first documents of each candidate, where they are kept."""
-        pages = import_module("atd_dask.pipelines.report")
+        from atd_dask.pipelines import report as pages
+
         texts: dict[int, str] = pages.read_shown_texts(self.folder, self.result)
         return texts
 
     @cached_property
     def _tokeniser(self) -> Any:
-        return import_module("atd_dask.pipelines.report").find_tokeniser(self._test)
+        from atd_dask.pipelines.report import find_tokeniser
+
+        return find_tokeniser(self._test)
 
     def _say(self) -> str:
         clusters = self.clusters

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.ingest import ingest
 
 from atd_dask.distribution.clients import connect
 from atd_dask.evaluation.comparison import Spread
 from atd_dask.interface.config import CorpusConfig, RunConfig
 from atd_dask.kernels.streams import open_stream
+from atd_dask.pipelines.ingest import ingest
 from atd_dask.text.options import Source
 from atd_dask.text.words import Tokeniser
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.bench import measure
 from numpy.typing import NDArray
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
@@ -25,6 +24,7 @@ from atd_dask.interface.rules import make_rules
 from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.pipelines.bench import measure
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 

@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.bench import spread
-from atd_dask.pipelines.corpora import paper_config
-from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
 from atd_dask.distribution.detection import detect
@@ -46,6 +43,9 @@ from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.wording import make_table
+from atd_dask.pipelines.bench import spread
+from atd_dask.pipelines.corpora import paper_config
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 from atd_dask.storage.corpus import CorpusStore
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.pipelines.bench import measure
-from atd_dask.pipelines.corpora import paper_config
-
 from atd_dask.errors import AtdError
 from atd_dask.interface.settings import key_name
+from atd_dask.pipelines.bench import measure
+from atd_dask.pipelines.corpora import paper_config
 from atd_dask.storage.runs import read_run
 
 if TYPE_CHECKING:

@@ -21,10 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.bench_detection import REPLICATES
-from atd_dask.pipelines.corpora import TOPICS, paper_config
-from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
-from atd_dask.pipelines.reproduce import check_baselines
 
 import atd_dask
 from atd_dask.baselines.batch import rank_batch, read_counts
@@ -64,6 +60,10 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.reference import HeldOutSearch
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.wording import complete_table
+from atd_dask.pipelines.bench_detection import REPLICATES
+from atd_dask.pipelines.corpora import TOPICS, paper_config
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.reproduce import check_baselines
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.bench import spread
 from numpy.typing import NDArray
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
 from atd_dask.distribution.observation import describe_cluster
 from atd_dask.kernels.streams import open_stream
+from atd_dask.pipelines.bench import spread
 from atd_dask.storage.sweeps import HISTORY
 
 if TYPE_CHECKING:

@@ -23,9 +23,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.bench import spread
-from atd_dask.pipelines.corpora import paper_config
-from atd_dask.pipelines.ingest import corpus_path, ingest
 
 from atd_dask.distribution.clients import ClusterOptions, LocalOptions, connect
 from atd_dask.distribution.training import Training, train_restarts
@@ -37,6 +34,9 @@ from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.wording import make_table
+from atd_dask.pipelines.bench import spread
+from atd_dask.pipelines.corpora import paper_config
+from atd_dask.pipelines.ingest import corpus_path, ingest
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.topic_model import ParsimoniousTopicModel, as_corpus
 

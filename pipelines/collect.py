@@ -9,11 +9,11 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.checks import tell_skipped, tell_unseen
-from atd_dask.pipelines.ingest import counted_pieces, open_counted, store_part, store_texts
 
 from atd_dask.distribution.counting import count_shards
 from atd_dask.interface.config import RunConfig
+from atd_dask.pipelines.checks import tell_skipped, tell_unseen
+from atd_dask.pipelines.ingest import counted_pieces, open_counted, store_part, store_texts
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.journal import NO_KEYS, Journal, Keys, join_keys, make_key
 from atd_dask.text import readers

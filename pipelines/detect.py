@@ -6,11 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
-from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
-from atd_dask.pipelines.scores import SCORES, keep_scores
-from atd_dask.pipelines.train import MODEL
-
 from atd_dask.distribution.chance import ChanceSearch
 from atd_dask.distribution.counters import count
 from atd_dask.distribution.detection import detect as detect_clusters
@@ -35,6 +30,10 @@ from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.model import WordTable
+from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
+from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
+from atd_dask.pipelines.scores import SCORES, keep_scores
+from atd_dask.pipelines.train import MODEL
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import DetectionKeeper

@@ -9,15 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
-from atd_dask.pipelines.detect import SearchedBatch, make_result, open_batch, warn_of_thin_pool
-from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
-from atd_dask.pipelines.known import find_same, known_path, list_words, recognise, store_known
-from atd_dask.pipelines.report import read_wording
-from atd_dask.pipelines.retrain import batch_store, model_config
-from atd_dask.pipelines.run import estimate_memory
-from atd_dask.pipelines.scores import keep_scores
-from atd_dask.pipelines.train import model_path
 
 from atd_dask.distribution.chance import ChanceSearch
 from atd_dask.distribution.detection import detect as detect_clusters
@@ -33,6 +24,15 @@ from atd_dask.interface.config import RunConfig, as_single
 from atd_dask.interface.rules import rules_of
 from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.jit import STORE
+from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
+from atd_dask.pipelines.detect import SearchedBatch, make_result, open_batch, warn_of_thin_pool
+from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
+from atd_dask.pipelines.known import find_same, known_path, list_words, recognise, store_known
+from atd_dask.pipelines.report import read_wording
+from atd_dask.pipelines.retrain import batch_store, model_config
+from atd_dask.pipelines.run import estimate_memory
+from atd_dask.pipelines.scores import keep_scores
+from atd_dask.pipelines.train import model_path
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detections import SweepKeeper

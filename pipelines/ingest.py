@@ -7,6 +7,16 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from atd_dask.distribution.copies import find_copies
+from atd_dask.distribution.counters import count
+from atd_dask.distribution.counting import count_shards
+from atd_dask.distribution.running import Runner
+from atd_dask.documents import Copies
+from atd_dask.errors import AtdError, InputError
+from atd_dask.interface.config import RunConfig, as_dict
+from atd_dask.kernels.jit import STORE
+from atd_dask.kernels.streams import open_stream
 from atd_dask.pipelines.checks import (
     check_batch,
     check_documents,
@@ -19,16 +29,6 @@ from atd_dask.pipelines.languages import (
     settle_language,
     settle_segmentation,
 )
-
-from atd_dask.distribution.copies import find_copies
-from atd_dask.distribution.counters import count
-from atd_dask.distribution.counting import count_shards
-from atd_dask.distribution.running import Runner
-from atd_dask.documents import Copies
-from atd_dask.errors import AtdError, InputError
-from atd_dask.interface.config import RunConfig, as_dict
-from atd_dask.kernels.jit import STORE
-from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.files import join

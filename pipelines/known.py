@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
-from atd_dask.pipelines.ingest import corpus_path, store_part
 from numpy.typing import NDArray
 
 from atd_dask.distribution.fields import fit_corpus
@@ -26,6 +24,8 @@ from atd_dask.kernels.growth import Batch
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.proposals import MOST_ROUNDS
 from atd_dask.kernels.wording import add_topic
+from atd_dask.pipelines.assembly import Assembly, gather, read_pieces
+from atd_dask.pipelines.ingest import corpus_path, store_part
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.sweeps import KnownCluster, sweep_folder
 from atd_dask.text.counting import Encoding, WordCounts

@@ -10,8 +10,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from atd_dask.pipelines.ingest import texts_path
-from atd_dask.pipelines.scores import read_scores
 
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT, is_raised
@@ -23,6 +21,8 @@ from atd_dask.interface.report.sources import (
     MOST_GROUPS,
     MOST_TEXTS,
 )
+from atd_dask.pipelines.ingest import texts_path
+from atd_dask.pipelines.scores import read_scores
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model

@@ -12,11 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from atd_dask.pipelines.corpora import paper_config
-from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
-from atd_dask.pipelines.report import count_words
-from atd_dask.pipelines.run import run
-from atd_dask.pipelines.train import model_path
 
 from atd_dask.baselines import likelihood
 from atd_dask.baselines.grid import Grid, GridWork, Trial, list_points, list_trials
@@ -49,6 +44,11 @@ from atd_dask.interface.config import (
     make_detection,
 )
 from atd_dask.interface.report import render_tables
+from atd_dask.pipelines.corpora import paper_config
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.report import count_words
+from atd_dask.pipelines.run import run
+from atd_dask.pipelines.train import model_path
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file

@@ -8,6 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from atd_dask.distribution.fields import fit_corpus
+from atd_dask.distribution.running import Runner
+from atd_dask.interface.config import RunConfig
+from atd_dask.interface.rules import rules_of
+from atd_dask.interface.sweep_config import SweepConfig
+from atd_dask.kernels.streams import open_stream
 from atd_dask.pipelines.assembly import Assembly, Mask, gather
 from atd_dask.pipelines.ingest import (
     choose_vocabulary,
@@ -17,13 +24,6 @@ from atd_dask.pipelines.ingest import (
     store_part,
 )
 from atd_dask.pipelines.train import model_path, train
-
-from atd_dask.distribution.fields import fit_corpus
-from atd_dask.distribution.running import Runner
-from atd_dask.interface.config import RunConfig
-from atd_dask.interface.rules import rules_of
-from atd_dask.interface.sweep_config import SweepConfig
-from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key

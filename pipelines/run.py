@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
-from atd_dask.pipelines.record import record_run
-from atd_dask.pipelines.repeats import detect_repeatedly
-from atd_dask.pipelines.report import write_report
-from atd_dask.pipelines.train import train
 
 from atd_dask.distribution.lazy import LazyClient, when_open
 from atd_dask.distribution.observation import check_memory, describe_cluster, name_tasks
 from atd_dask.distribution.training import SMALL_ENTRIES
 from atd_dask.distribution.warming import compile_early
 from atd_dask.interface.config import RunConfig
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.record import record_run
+from atd_dask.pipelines.repeats import detect_repeatedly
+from atd_dask.pipelines.report import write_report
+from atd_dask.pipelines.train import train
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.runs import has_report
 

@@ -14,11 +14,10 @@ from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.runs import RESULT
 
 if TYPE_CHECKING:
-    from atd_dask.pipelines.detect import SearchedBatch
-
     from atd_dask.distribution.rules import DetectionRules
     from atd_dask.distribution.running import Runner
     from atd_dask.kernels.model import Floats
+    from atd_dask.pipelines.detect import SearchedBatch
     from atd_dask.storage.corpus import CorpusStore
 
 FORMAT = "atd-dask-scores/1"

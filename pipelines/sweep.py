@@ -17,14 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from atd_dask.pipelines.collect import collect
-from atd_dask.pipelines.examination import Examination, make_line
-from atd_dask.pipelines.ingest import corpus_path
-from atd_dask.pipelines.languages import settle_as
-from atd_dask.pipelines.record import record_run
-from atd_dask.pipelines.report import write_report
-from atd_dask.pipelines.retrain import FIRST, batch_store, find_reason, make_model, model_config
-
 from atd_dask.distribution.counters import count
 from atd_dask.distribution.lazy import LazyClient, when_open
 from atd_dask.distribution.observation import name_tasks
@@ -34,6 +26,13 @@ from atd_dask.interface.config import RunConfig
 from atd_dask.interface.consistency import GROWING, ONCE
 from atd_dask.interface.report.history import render_history
 from atd_dask.interface.wording import alternatives
+from atd_dask.pipelines.collect import collect
+from atd_dask.pipelines.examination import Examination, make_line
+from atd_dask.pipelines.ingest import corpus_path
+from atd_dask.pipelines.languages import settle_as
+from atd_dask.pipelines.record import record_run
+from atd_dask.pipelines.report import write_report
+from atd_dask.pipelines.retrain import FIRST, batch_store, find_reason, make_model, model_config
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, read_file
 from atd_dask.storage.journal import Segment

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.pipelines.ingest import corpus_path
-
 from atd_dask.distribution.training import (
     Iteration,
     Training,
@@ -17,6 +15,7 @@ from atd_dask.errors import AtdError, InputError
 from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
+from atd_dask.pipelines.ingest import corpus_path
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join

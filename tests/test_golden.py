@@ -47,6 +47,7 @@ def test_a_resumed_run(tmp_path, monkeypatch, stage, n_saved):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:Sending large graph")
 @pytest.mark.parametrize("name", CORPORA)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_prepared_corpora(tmp_path, name, workers):

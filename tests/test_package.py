@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -48,24 +47,6 @@ def test_import_rules() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-
-
-def list_imports(file: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-def test_no_room_knows_the_pipelines() -> None:
-    """The linter takes `atd_dask.pipelines` for a part of the package that it does not see."""
-    rooms = [file for file in (ROOT / "atd_dask").rglob("*.py") if file.name != "command.py"]
-    assert rooms
-    for file in rooms:
-        assert not [name for name in list_imports(file) if name.startswith("atd_dask.pipelines")]
 
 
 def test_modules_are_small() -> None:

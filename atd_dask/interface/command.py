@@ -155,7 +155,8 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
     from atd_dask.interface.tables import print_sweeps
 
     with _prepare_job(progress=progress, **options) as (config, client):
-        pipeline = import_module("atd_dask.pipelines.sweep")
+        from atd_dask.pipelines import sweep as pipeline
+
         outcome = pipeline.sweep(config, client, progress, _find_command())
     print_sweeps(config.output, outcome.lines, outcome.alerts)
     if exit_code and outcome.alerts:
@@ -169,10 +170,10 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 @logging_options
 def report(run: str, progress: Progress) -> None:
     """Make the page of the run in the folder RUN again."""
+    from atd_dask.pipelines.report import write_report
     from atd_dask.storage.locks import lock_folder
     from atd_dask.storage.runs import list_places
 
-    write_report = import_module("atd_dask.pipelines.report").write_report
     with ExitStack() as stack:
         if list_places(run):  # a folder that is no run is left as it is
             stack.enter_context(stopping_on_request())
@@ -197,7 +198,8 @@ def _run_job(
     from atd_dask.storage.runs import is_finished
 
     with _prepare_job(progress=progress, **options) as (config, client):
-        pipeline = import_module("atd_dask.pipelines.run")
+        from atd_dask.pipelines import run as pipeline
+
         stages = tuple(pipeline.STAGES) if stage is None else (stage,)
         progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
         if fresh or options["performance_report"] or not is_finished(config.output, stages):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +24,8 @@ def bench() -> None:
 @logging_options
 def bench_ingest(documents: int, progress: Progress) -> None:
     """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
-    measure = import_module("atd_dask.pipelines.bench").bench_ingest
+    from atd_dask.pipelines.bench import bench_ingest as measure
+
     _print_rows(measure(documents, progress))
 
 
@@ -40,7 +40,8 @@ def bench_train(
     corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
 ) -> None:
     """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
-    measure = import_module("atd_dask.pipelines.bench_training").bench_training
+    from atd_dask.pipelines.bench_training import bench_training as measure
+
     names = corpora or ("reuters", "newsgroups")
     for rows in measure(names, folder, seeds, progress):
         _print_rows(rows)
@@ -70,7 +71,8 @@ def bench_detect(
 ) -> None:
     """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
     the anomalous ones. The speed is that on the first of them."""
-    measurements = import_module("atd_dask.pipelines.bench_detection")
+    from atd_dask.pipelines import bench_detection as measurements
+
     names = corpora or ("reuters", "synthetic", "newsgroups")
     variants = measurements.list_variants()
     if default_only:
@@ -123,9 +125,9 @@ def bench_problems(
     from atd_dask.distribution.clients import connect
     from atd_dask.distribution.observation import hush_when_stopped
     from atd_dask.interface.progress import redirect_logs
+    from atd_dask.pipelines import bench_problems as pipeline
     from atd_dask.storage.locks import lock_folder
 
-    pipeline = import_module("atd_dask.pipelines.bench_problems")
     request = pipeline.make_request(half, **wanted)
     with (
         stopping_on_request(),
@@ -144,7 +146,8 @@ def bench_problems(
 @logging_options
 def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
     """Do the whole job of CORPUS (reuters, synthetic or newsgroups) and measure all processes."""
-    measure = import_module("atd_dask.pipelines.bench_job").bench_job
+    from atd_dask.pipelines.bench_job import bench_job as measure
+
     _print_rows(measure(corpus, folder, progress))
 
 
@@ -158,7 +161,8 @@ def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
 @logging_options
 def bench_batch(documents: int, progress: Progress) -> None:
     """Detect in a large batch of generated documents, in which some share a topic of their own."""
-    measure = import_module("atd_dask.pipelines.bench_batch").bench_batch
+    from atd_dask.pipelines.bench_batch import bench_batch as measure
+
     _print_rows(measure(documents, progress))
 
 
@@ -172,7 +176,8 @@ def bench_batch(documents: int, progress: Progress) -> None:
 @logging_options
 def bench_sweeps(progress: Progress, **options: Any) -> None:
     """Sweep a simulated quarter, with outbreaks, drift and kills."""
-    measure = import_module("atd_dask.pipelines.bench_sweeps").bench_sweeps
+    from atd_dask.pipelines.bench_sweeps import bench_sweeps as measure
+
     _print_rows(measure(progress=progress, **options))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,10 +28,10 @@ def make_tables(
     from atd_dask.distribution.clients import connect
     from atd_dask.distribution.observation import hush_when_stopped
     from atd_dask.interface.progress import redirect_logs
+    from atd_dask.pipelines import reproduce as pipeline
     from atd_dask.storage.files import join
     from atd_dask.storage.locks import lock_folder
 
-    pipeline = import_module("atd_dask.pipelines.reproduce")
     configs = pipeline.check_request(names, folder, output)
     with (
         lock_folder(output, progress.warn),

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-from atd_dask.pipelines import bench_batch
 from click.testing import CliRunner
 
 from atd_dask.distribution import fields
 from atd_dask.interface.command import atd
+from atd_dask.pipelines import bench_batch
 
 
 def test_a_large_batch_holds_what_was_planted():

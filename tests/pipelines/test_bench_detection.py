@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from atd_dask.pipelines import bench_detection, corpora
-from atd_dask.pipelines.bench_detection import list_variants, read_reference, split_anew
 from click.testing import CliRunner
 
 from atd_dask.errors import InputError
 from atd_dask.interface.command import atd
 from atd_dask.interface.config import TopicsConfig
+from atd_dask.pipelines import bench_detection, corpora
+from atd_dask.pipelines.bench_detection import list_variants, read_reference, split_anew
 from tests.kernels.strategies import make_block
 from tests.kernels.test_bootstrap import dense
 from tests.pipelines.test_bench_training import write_corpus

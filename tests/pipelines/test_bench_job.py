@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from atd_dask.pipelines import bench_job, corpora
-from atd_dask.pipelines.bench import measure
-from atd_dask.pipelines.bench_job import spell_out
 from click.testing import CliRunner
 
 from atd_dask.interface.command import atd
 from atd_dask.interface.config import TopicsConfig, load
+from atd_dask.pipelines import bench_job, corpora
+from atd_dask.pipelines.bench import measure
+from atd_dask.pipelines.bench_job import spell_out
 from tests.pipelines.test_bench_training import write_corpus
 
 

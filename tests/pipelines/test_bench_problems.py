@@ -6,6 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
+
+from atd_dask.evaluation.problems import list_null_splits, list_problems
+from atd_dask.interface.command import atd
+from atd_dask.interface.progress import make_progress
 from atd_dask.pipelines import bench_problems
 from atd_dask.pipelines.bench_problems import (
     ORDERS,
@@ -13,11 +18,6 @@ from atd_dask.pipelines.bench_problems import (
     list_points,
     make_request,
 )
-from click.testing import CliRunner
-
-from atd_dask.evaluation.problems import list_null_splits, list_problems
-from atd_dask.interface.command import atd
-from atd_dask.interface.progress import make_progress
 from tests.clusters import local_client
 
 SHORT = make_request(

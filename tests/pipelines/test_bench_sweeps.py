@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+
+from atd_dask.interface.progress import make_progress
 from atd_dask.pipelines.bench_sweeps import (
     N_SUBJECTS,
     N_WORDS,
@@ -16,8 +18,6 @@ from atd_dask.pipelines.bench_sweeps import (
     make_rows,
     simulate,
 )
-
-from atd_dask.interface.progress import make_progress
 
 # A few days must not take long: a small model, and few replicates.
 SETTINGS = (

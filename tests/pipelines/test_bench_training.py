@@ -6,6 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_matrix
+
+from atd_dask.interface.command import atd
+from atd_dask.interface.config import TopicsConfig
+from atd_dask.kernels.model import WordTable
 from atd_dask.pipelines import bench_training, corpora
 from atd_dask.pipelines.bench import spread
 from atd_dask.pipelines.bench_training import (
@@ -17,15 +26,6 @@ from atd_dask.pipelines.bench_training import (
     split_halves,
     train_generated,
 )
-from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy.sparse import csr_matrix
-
-from atd_dask.interface.command import atd
-from atd_dask.interface.config import TopicsConfig
-from atd_dask.kernels.model import WordTable
 
 counts = arrays(
     np.int64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.integers(0, 9)

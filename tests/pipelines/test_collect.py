@@ -7,12 +7,12 @@ import gzip
 import json
 
 import pytest
-from atd_dask.pipelines.collect import collect
-from atd_dask.pipelines.ingest import corpus_path
 
 from atd_dask.documents import CountBatch
 from atd_dask.interface.config import CorpusConfig, RunConfig
 from atd_dask.interface.progress import make_progress
+from atd_dask.pipelines.collect import collect
+from atd_dask.pipelines.ingest import corpus_path
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.journal import Journal

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from atd_dask.pipelines.corpora import paper_config
 
 from atd_dask.errors import InputError
 from atd_dask.interface.config import DATASETS, load
+from atd_dask.pipelines.corpora import paper_config
 
 CONF = Path(__file__).resolve().parent.parent.parent / "conf"
 PARTS = ("train", "validation", "test")

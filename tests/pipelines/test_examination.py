@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from atd_dask.pipelines.sweep import sweep
 
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
+from atd_dask.pipelines.sweep import sweep
 from tests.clusters import local_client
 from tests.pipelines.sweeping import add_day, prepare, read_history
 

@@ -7,12 +7,12 @@ import random
 from dataclasses import dataclass, replace
 
 import pytest
-from atd_dask.pipelines.ingest import corpus_path, ingest
-from atd_dask.pipelines.languages import settle_as
-from atd_dask.pipelines.run import run
 
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
+from atd_dask.pipelines.ingest import corpus_path, ingest
+from atd_dask.pipelines.languages import settle_as
+from atd_dask.pipelines.run import run
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import segmentation
 from atd_dask.text.options import TextOptions

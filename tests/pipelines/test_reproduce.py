@@ -12,12 +12,12 @@ import time
 
 import numpy as np
 import pytest
-from atd_dask.pipelines import corpora, reproduce
 from click.testing import CliRunner
 
 from atd_dask.baselines.grid import Grid, Point, list_points
 from atd_dask.interface.command import atd
 from atd_dask.interface.config import TopicsConfig
+from atd_dask.pipelines import corpora, reproduce
 from tests.pipelines.hold import hold_after
 
 GRID = Grid(

@@ -11,13 +11,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from atd_dask.pipelines import retrain
 from click.testing import CliRunner
 
 from atd_dask.errors import ConfigError, DamagedStoreError, InputError, SchedulerError
 from atd_dask.interface import alerts
 from atd_dask.interface.command import atd
 from atd_dask.interface.sweep_config import AlertConfig, SweepConfig
+from atd_dask.pipelines import retrain
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.sweeps import Drift, ModelNote, SweepState, read_state
 from tests.clusters import local_client

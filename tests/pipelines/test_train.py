@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from atd_dask.pipelines.ingest import corpus_path, ingest
-from atd_dask.pipelines.train import model_path, train
 
 from atd_dask.errors import InputError
 from atd_dask.interface.config import load
 from atd_dask.interface.progress import make_progress
 from atd_dask.kernels.passes import LocalPasses
+from atd_dask.pipelines.ingest import corpus_path, ingest
+from atd_dask.pipelines.train import model_path, train
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_digest, read_model
