@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atd_dask.detection import Detection, detect
+    from atd_dask.detecting import Detection, detect
+    from atd_dask.estimators.text_preparation import TextPreparation
+    from atd_dask.estimators.topic_model import ParsimoniousTopicModel
     from atd_dask.finding import find
     from atd_dask.findings import Findings
-    from atd_dask.preparation import TextPreparation
     from atd_dask.storage.corpus import CorpusStore
-    from atd_dask.topic_model import ParsimoniousTopicModel
 
 __version__ = "0.1.0"
 
@@ -27,11 +27,11 @@ __all__ = [
 
 _HOMES = {
     "CorpusStore": "atd_dask.storage.corpus",
-    "Detection": "atd_dask.detection",
+    "Detection": "atd_dask.detecting",
     "Findings": "atd_dask.findings",
-    "ParsimoniousTopicModel": "atd_dask.topic_model",
-    "TextPreparation": "atd_dask.preparation",
-    "detect": "atd_dask.detection",
+    "ParsimoniousTopicModel": "atd_dask.estimators.topic_model",
+    "TextPreparation": "atd_dask.estimators.text_preparation",
+    "detect": "atd_dask.detecting",
     "find": "atd_dask.finding",
 }
 

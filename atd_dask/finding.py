@@ -14,12 +14,12 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.distribution.warming import compile_apart
+from atd_dask.config.run_config import load
+from atd_dask.distribution.engine.warming import compile_apart
 from atd_dask.errors import InputError
+from atd_dask.estimators.given import Columns, Given, write_given
 from atd_dask.findings import Findings
-from atd_dask.given import Columns, Given, write_given
-from atd_dask.interface.config import load
-from atd_dask.interface.progress import NotebookLine, Progress, PythonWarnings, make_progress
+from atd_dask.progress import NotebookLine, Progress, PythonWarnings, make_progress
 
 if TYPE_CHECKING:
     from distributed import Client

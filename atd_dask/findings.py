@@ -13,22 +13,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
 from atd_dask.evaluation.repeats import find_p_value
 from atd_dask.evaluation.results import is_raised
 from atd_dask.evaluation.scores import DocumentScores, score_documents
-from atd_dask.interface.report.numbers import count, show_p_value
-from atd_dask.interface.report.passages import Piece, mark_words
-from atd_dask.interface.report.sentences import say_found, say_verdict
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.fitters import Fitter
+from atd_dask.report.numbers import count, show_p_value
+from atd_dask.report.sentences import say_found, say_verdict
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
 from atd_dask.storage.models import read_model
 from atd_dask.storage.representatives import with_all_words
 from atd_dask.storage.runs import read_result
+from atd_dask.text.passages import Piece, mark_words
 
 SHOWN_WORDS = 8
 SHOWN_PASSAGES = 3

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.distribution.chance import ChanceSearch
-from atd_dask.distribution.counters import count
+from atd_dask.config.rules import rules_of
+from atd_dask.config.run_config import RunConfig, as_dict, as_single
+from atd_dask.distribution.calibration import ChanceSearch
 from atd_dask.distribution.detection import detect as detect_clusters
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.rules import DetectionRules, FoundCluster
-from atd_dask.distribution.running import Runner
 from atd_dask.errors import InputError
-from atd_dask.evaluation.copies import choose_groups, describe_copies, place_in_batch
+from atd_dask.evaluation.copy_groups import choose_groups, describe_copies, place_in_batch
 from atd_dask.evaluation.results import (
     FORMAT,
     add_written,
@@ -24,19 +25,18 @@ from atd_dask.evaluation.results import (
     write_csv,
     write_json,
 )
-from atd_dask.interface.config import RunConfig, as_dict, as_single
-from atd_dask.interface.rules import rules_of
-from atd_dask.interface.watching import watch_detection
 from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.model import WordTable
 from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
 from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
-from atd_dask.pipelines.scores import SCORES, keep_scores
 from atd_dask.pipelines.train import MODEL
+from atd_dask.stages.score_file import SCORES, keep_scores
+from atd_dask.stages.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.detections import DetectionKeeper
+from atd_dask.storage.detection_checkpoints import DetectionKeeper
 from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.representatives import with_all_words
@@ -46,7 +46,7 @@ from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.progress import Progress
 
 
 def detect(

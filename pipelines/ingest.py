@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atd_dask.config.run_config import RunConfig, as_dict
 from atd_dask.distribution.copies import find_copies
-from atd_dask.distribution.counters import count
 from atd_dask.distribution.counting import count_shards
-from atd_dask.distribution.running import Runner
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.documents import Copies
 from atd_dask.errors import AtdError, InputError
-from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.streams import open_stream
-from atd_dask.pipelines.checks import (
+from atd_dask.stages.checks import (
     check_batch,
     check_documents,
     check_labels,
     check_sources,
     tell_unseen,
 )
-from atd_dask.pipelines.languages import (
+from atd_dask.stages.text_settings import (
     lacks_segmentation,
     settle_language,
     settle_segmentation,
@@ -32,7 +32,7 @@ from atd_dask.pipelines.languages import (
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.files import join
-from atd_dask.storage.places import Place
+from atd_dask.storage.locations import Place
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.text import datasets, readers, synthetic
@@ -45,7 +45,7 @@ from atd_dask.text.segmentation import MISSING
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress, Task
+    from atd_dask.progress import Progress, Task
 
 PARTS = ("train", "validation", "test")
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.distribution.counters import count
-from atd_dask.distribution.running import Runner
+from atd_dask.config.rules import rules_of
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.evaluation.repeats import combine_results
 from atd_dask.evaluation.results import FORMAT, evaluate_clusters
-from atd_dask.interface.config import RunConfig
-from atd_dask.interface.rules import rules_of
 from atd_dask.pipelines.detect import detect, open_batch, write_result
 from atd_dask.pipelines.ingest import PARTS, corpus_path
 from atd_dask.pipelines.report import read_wording
-from atd_dask.pipelines.scores import keep_scores
 from atd_dask.pipelines.train import model_path, train
+from atd_dask.stages.score_file import keep_scores
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.runs import read_result, repeat_folders
@@ -29,7 +29,7 @@ from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.progress import Progress
 
 
 def detect_repeatedly(

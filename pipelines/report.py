@@ -13,24 +13,24 @@ import numpy as np
 
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT, is_raised
-from atd_dask.interface.report import Sources, render
-from atd_dask.interface.report.passages import find_forms, join_excerpt, mark_words
-from atd_dask.interface.report.sources import (
+from atd_dask.pipelines.ingest import texts_path
+from atd_dask.report import Sources, render
+from atd_dask.report.sources import (
     MOST_COPIES,
     MOST_DOCUMENTS,
     MOST_GROUPS,
     MOST_TEXTS,
 )
-from atd_dask.pipelines.ingest import texts_path
-from atd_dask.pipelines.scores import read_scores
+from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.locations import Place
 from atd_dask.storage.models import NullModel, read_digest, read_model
-from atd_dask.storage.places import Place
 from atd_dask.storage.runs import RESULT, read_result, read_run
-from atd_dask.storage.sweeps import sweep_name
 from atd_dask.storage.texts import TextStore
+from atd_dask.sweeps.state import sweep_name
 from atd_dask.text.options import read_text
+from atd_dask.text.passages import find_forms, join_excerpt, mark_words
 from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10

@@ -15,6 +15,14 @@ import numpy as np
 
 from atd_dask.baselines import likelihood
 from atd_dask.baselines.grid import Grid, GridWork, Trial, list_points, list_trials
+from atd_dask.config.paper_corpora import paper_config
+from atd_dask.config.run_config import (
+    CorpusConfig,
+    RunConfig,
+    SignificanceConfig,
+    TopicsConfig,
+    make_detection,
+)
 from atd_dask.distribution.grids import run_grid
 from atd_dask.errors import UserError
 from atd_dask.evaluation import paper
@@ -25,7 +33,7 @@ from atd_dask.evaluation.comparison import (
     judge_documents,
     judge_groups,
 )
-from atd_dask.evaluation.copies import list_rows
+from atd_dask.evaluation.copy_groups import list_rows
 from atd_dask.evaluation.metrics import Agreement
 from atd_dask.evaluation.paper_tables import (
     CorpusFigures,
@@ -36,19 +44,11 @@ from atd_dask.evaluation.paper_tables import (
     make_tables,
     write_markdown,
 )
-from atd_dask.interface.config import (
-    CorpusConfig,
-    RunConfig,
-    SignificanceConfig,
-    TopicsConfig,
-    make_detection,
-)
-from atd_dask.interface.report import render_tables
-from atd_dask.pipelines.corpora import paper_config
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 from atd_dask.pipelines.report import count_words
 from atd_dask.pipelines.run import run
 from atd_dask.pipelines.train import model_path
+from atd_dask.report import render_tables
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file
@@ -59,7 +59,7 @@ from atd_dask.text.options import Source
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.progress import Progress
 
 FORMAT = "atd-dask-tables/1"
 LARGEST_CLUSTER = 500  # where the paper stopped ATD with LDA by hand

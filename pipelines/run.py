@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from atd_dask.distribution.lazy import LazyClient, when_open
-from atd_dask.distribution.observation import check_memory, describe_cluster, name_tasks
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.engine.lazy_client import LazyClient, when_open
+from atd_dask.distribution.engine.observation import check_memory, describe_cluster, name_tasks
+from atd_dask.distribution.engine.warming import compile_early
 from atd_dask.distribution.training import SMALL_ENTRIES
-from atd_dask.distribution.warming import compile_early
-from atd_dask.interface.config import RunConfig
 from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
-from atd_dask.pipelines.record import record_run
 from atd_dask.pipelines.repeats import detect_repeatedly
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
+from atd_dask.stages.run_record import record_run
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.runs import has_report
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.progress import Progress
 
 # Each stage with the name of what it makes.
 STAGES = {

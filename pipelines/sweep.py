@@ -17,27 +17,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from atd_dask.distribution.counters import count
-from atd_dask.distribution.lazy import LazyClient, when_open
-from atd_dask.distribution.observation import name_tasks
+from atd_dask.config.consistency import GROWING, ONCE
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.lazy_client import LazyClient, when_open
+from atd_dask.distribution.engine.observation import name_tasks
 from atd_dask.errors import AtdError, InputError
-from atd_dask.interface.alerts import deliver, list_channels
-from atd_dask.interface.config import RunConfig
-from atd_dask.interface.consistency import GROWING, ONCE
-from atd_dask.interface.report.history import render_history
-from atd_dask.interface.wording import alternatives
-from atd_dask.pipelines.collect import collect
-from atd_dask.pipelines.examination import Examination, make_line
 from atd_dask.pipelines.ingest import corpus_path
-from atd_dask.pipelines.languages import settle_as
-from atd_dask.pipelines.record import record_run
 from atd_dask.pipelines.report import write_report
-from atd_dask.pipelines.retrain import FIRST, batch_store, find_reason, make_model, model_config
+from atd_dask.report.history import render_history
+from atd_dask.stages.run_record import record_run
+from atd_dask.stages.text_settings import settle_as
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, read_file
-from atd_dask.storage.journal import Segment
 from atd_dask.storage.stages import stage_key
-from atd_dask.storage.sweeps import (
+from atd_dask.sweeps.alerts import deliver, list_channels
+from atd_dask.sweeps.collecting import collect
+from atd_dask.sweeps.journal import Segment
+from atd_dask.sweeps.retraining import FIRST, batch_store, find_reason, make_model, model_config
+from atd_dask.sweeps.state import (
     ALERT,
     LINE,
     PLAN,
@@ -50,12 +48,14 @@ from atd_dask.storage.sweeps import (
     write_object,
     write_state,
 )
+from atd_dask.sweeps.sweep_detection import Examination, make_line
 from atd_dask.text.options import describe_text
+from atd_dask.wording import alternatives
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.progress import Progress
 
 ALERT_FORMAT = "atd-dask-alert/1"
 # Stands among those who are to be told for whoever reads the exit status of this process.

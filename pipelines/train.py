@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from atd_dask.config.run_config import RunConfig, as_dict
 from atd_dask.distribution.training import (
     Iteration,
     Training,
@@ -12,7 +13,6 @@ from atd_dask.distribution.training import (
     train_restarts,
 )
 from atd_dask.errors import AtdError, InputError
-from atd_dask.interface.config import RunConfig, as_dict
 from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
 from atd_dask.pipelines.ingest import corpus_path
@@ -20,14 +20,14 @@ from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
 from atd_dask.storage.models import FORMAT, NullModel, read_digest, write_model
+from atd_dask.storage.order_checkpoints import SearchKeeper
 from atd_dask.storage.runs import RunFolders, run_folders
-from atd_dask.storage.searches import SearchKeeper
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from atd_dask.interface.progress import Progress
+    from atd_dask.progress import Progress
 
 MODEL = "null_model.zarr"
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from atd_dask import Findings, find
+from atd_dask.cli.command import atd
 from atd_dask.errors import InputError
-from atd_dask.given import Columns, write_given
-from atd_dask.interface.command import atd
+from atd_dask.estimators.given import Columns, write_given
 
 TOPICS = [
     "engine wheel brake tyre gear road driver clutch petrol motor",

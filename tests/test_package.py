@@ -25,12 +25,12 @@ def loaded_by(program: str) -> set[str]:
     "program",
     [
         "import atd_dask",
-        "import atd_dask.interface.command",
+        "import atd_dask.cli.command",
         "from click.testing import CliRunner\n"
-        "from atd_dask.interface.command import atd\n"
+        "from atd_dask.cli.command import atd\n"
         "assert CliRunner().invoke(atd, ['run', '--help']).exit_code == 0",
-        "import atd_dask.interface.config, atd_dask.interface.progress",
-        "import atd_dask.distribution.clients",
+        "import atd_dask.config.run_config, atd_dask.progress",
+        "import atd_dask.distribution.engine.clients",
     ],
 )
 def test_what_help_needs_is_light(program: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.baselines import batch, genres, neighbours, one_class
+from atd_dask.baselines import batch, m4, neighbours, one_class
 from atd_dask.baselines.features import divide_by_length
 from atd_dask.baselines.lda import choose_groups, group_documents, learn_proportions
 from atd_dask.kernels.model import Floats, Ints
@@ -170,8 +170,8 @@ def _compute_m4(
 ) -> Arrays:
     train, test = work.matrices()
     n_topics, n_genres = int(settings["topics"]), int(settings["genres"])
-    model = genres.learn(train, choose_groups(topics["train"]), n_topics, n_genres, seed or 0)
-    return {"scores": genres.score_documents(model, test, choose_groups(topics["test"]))}
+    model = m4.learn(train, choose_groups(topics["train"]), n_topics, n_genres, seed or 0)
+    return {"scores": m4.score_documents(model, test, choose_groups(topics["test"]))}
 
 
 def _compute_words(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.running import Runner, align
+from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.documents import Copies, CountBatch
 from atd_dask.kernels.blocks import BLOCK_ENTRIES
 from atd_dask.kernels.copies import (

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from atd_dask.distribution.counters import count
-from atd_dask.distribution.keys import task_key
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.keys import task_key
 from atd_dask.documents import Shard
 from atd_dask.text.counting import WordCounts, count_shard
 from atd_dask.text.options import TextOptions

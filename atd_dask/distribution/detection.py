@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.distribution.chance import (
+from atd_dask.distribution.calibration import (
     ChanceSearch,
     check_size,
     compare_with_chance,
     search_by_chance,
 )
-from atd_dask.distribution.fields import open_field
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.replicates import judge
-from atd_dask.distribution.rules import (
+from atd_dask.distribution.search_space import open_field
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.detection_rules import (
     DetectionRules,
     FoundCluster,
     Keeper,
@@ -30,11 +33,8 @@ from atd_dask.distribution.rules import (
     Tell,
     tell_nobody,
 )
-from atd_dask.distribution.running import Runner
-from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import WordTable
-from atd_dask.kernels.reference import HeldOutSearch
-from atd_dask.kernels.wording import add_topic
+from atd_dask.kernels.word_switches import add_topic
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from atd_dask.distribution.keys import task_key
+from atd_dask.distribution.engine.keys import task_key
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atd_dask.distribution.running import Runner
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import Ints, WordTable
 from atd_dask.kernels.newwords import admit_words, count_occurrences, measure_new_mass

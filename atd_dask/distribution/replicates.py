@@ -10,17 +10,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.counters import count
-from atd_dask.distribution.rules import DetectionRules, FoundCluster, Keeper, Tell
-from atd_dask.distribution.running import Runner, align
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
-from atd_dask.kernels.clusters import Growth
+from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster, Keeper, Tell
+from atd_dask.kernels.donors import Families, Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Sample
+from atd_dask.kernels.growth import Growth
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
-from atd_dask.kernels.mothers import Families, Similar, find_similar
+from atd_dask.kernels.next_document import Sample
 
 # So many bootstrap documents make a task of some hundred milliseconds; but a cluster that is not
 # significant shows it after few replicates.

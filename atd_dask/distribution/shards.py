@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.counters import count
-from atd_dask.distribution.running import Runner, align
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.donors import Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Batch, Candidate, Sample, Searched
 from atd_dask.kernels.model import Floats, Ints
-from atd_dask.kernels.mothers import Similar, find_similar
+from atd_dask.kernels.next_document import Batch, Candidate, Sample, Searched
 from atd_dask.kernels.starts import MOST_DOCUMENTS, Having, find_having
 
 # So many blocks, of 2**17 entries each, are asked for some milliseconds by one new topic.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from atd_dask.distribution.events import listen, report
-from atd_dask.distribution.keys import task_key
+from atd_dask.distribution.engine.events import listen, report
+from atd_dask.distribution.engine.keys import task_key
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -40,7 +40,7 @@ from atd_dask.kernels.training import (
     search_orders,
     start_search,
 )
-from atd_dask.kernels.wording import SharedModel
+from atd_dask.kernels.word_switches import SharedModel
 
 if TYPE_CHECKING:
     from distributed import Client, Future

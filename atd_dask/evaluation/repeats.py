@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from atd_dask.evaluation.copies import name_homes
-from atd_dask.evaluation.p_values import combine_p_values, count_majority
+from atd_dask.evaluation.copy_groups import name_homes
+from atd_dask.kernels.p_values import combine_p_values, count_majority
 
 Candidate = Mapping[str, Any]  # as a result lists it
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.evaluation.copies import list_rows
+from atd_dask.evaluation.copy_groups import list_rows
 from atd_dask.evaluation.metrics import (
     Labels,
     average,
     compare_cluster,
     compare_documents,
 )
-from atd_dask.kernels.telling import rank_words
+from atd_dask.kernels.word_ranking import rank_words
 
 if TYPE_CHECKING:
     from atd_dask.kernels.blocks import Corpus
-    from atd_dask.kernels.reference import HeldOutSearch
+    from atd_dask.kernels.calibration import HeldOutSearch
 
 FORMAT = "atd-dask-result/1"
 SHOWN_WORDS = 8  # of a cluster, in a row of clusters.csv

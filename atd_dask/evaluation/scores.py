@@ -11,14 +11,14 @@ import numpy as np
 
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.calibration import SomeRows
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Sample
 from atd_dask.kernels.model import Block, Floats, Ints
-from atd_dask.kernels.reference import SomeRows
+from atd_dask.kernels.next_document import Sample
 from atd_dask.kernels.support import cross_fit_gains
 
 if TYPE_CHECKING:
-    from atd_dask.distribution.running import Runner
+    from atd_dask.distribution.engine.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)

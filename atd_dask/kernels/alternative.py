@@ -17,8 +17,8 @@ from atd_dask.kernels.fitting import FREE, document_cost, fit_document, start_fr
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
-from atd_dask.kernels.telling import rank_words
-from atd_dask.kernels.wording import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
+from atd_dask.kernels.word_ranking import rank_words
+from atd_dask.kernels.word_switches import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
 from atd_dask.kernels.workspaces import (
     fill_column,
     fill_columns,

@@ -16,10 +16,10 @@ from atd_dask.kernels.alternative import (
     train_alternative,
 )
 from atd_dask.kernels.fitting import FREE, Fit, fit_block
-from atd_dask.kernels.growth import Batch, Candidate, Sample
 from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.next_document import Batch, Candidate, Sample
 from atd_dask.kernels.support import document_gains
-from atd_dask.kernels.wording import add_topic
+from atd_dask.kernels.word_switches import add_topic
 
 
 @dataclass(frozen=True)

@@ -1,364 +1,257 @@
-"""Growing a cluster: which document of a batch is the next to join.
+"""Candidate clusters: where they start, how they grow, and when growth ends (Algorithm 1).
 
-The next document has the largest relative gain (l1 − l0)/|l0|. To find it, few documents are fitted
-under the alternative model: in the order of limits that their fits cannot pass, until the next
-limit is below the best gain found.
+Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with.
 """
 
 from __future__ import annotations
 
-import copy
-import sys
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
-from atd_dask.kernels.fitting import FREE, Fit, document_cost, fit_document, start_from
-from atd_dask.kernels.jit import kernel
-from atd_dask.kernels.limits import find_limits, keep_mixture, lean, likelihood_alone, start_limits
-from atd_dask.kernels.model import Block, Floats, Ints
-from atd_dask.kernels.starts import Having, count_documents, find_having
-from atd_dask.kernels.workspaces import (
-    fill_columns,
-    load_document,
-    longest_document,
-    make_workspace,
-)
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.bootstrap import Pool, count_reaching
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.model import Floats
+from atd_dask.kernels.next_document import Candidate, Searched
+from atd_dask.kernels.philox import make_key
 
-# Above what rounding can do to a relative gain.
-ROUNDING = 1e-10
+# So many documents candidates have when they are compared; the one of largest gain then goes on.
+PREVIEW_SIZE = 8
 
-# About what a document needs beside its words.
-BYTES_OF_FIT = 80
-
-
-@kernel
-def _next_document(
-    context,
-    extra,
-    indptr,
-    terms,
-    counts,
-    lengths,
-    weights,
-    reached,
-    largest,
-    null,
-    outside,
-    least,
-    every,
-    fixed,
-):
-    """The document outside the cluster of largest relative gain, with the gain, its share of the
-    new topic and how many documents were fitted; -1 where none has a gain of `least` or more."""
-    table = context.table
-    n_docs = len(indptr) - 1
-    new = table.n_topics
-    work = make_workspace(new + 1, longest_document(indptr))
-    slope = np.full(new + 1, FREE if context.lda else 0.0)
-    anchors = np.full(new + 1, -1)
-    limits = np.zeros(n_docs)
-    find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
-    for other in range(n_docs):
-        limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
-        if null[other] == 0.0:
-            limits[other] = -np.inf
-    leant = np.zeros(n_docs, np.bool_)
-    best = -1
-    best_gain = least
-    best_share = 0.0
-    n_fitted = 0
-    while True:
-        d = np.int64(0)
-        for other in range(1, n_docs):
-            if limits[other] > limits[d]:
-                d = np.int64(other)
-        if limits[d] == -np.inf or (limits[d] < best_gain and not every):
-            break
-        mine = slice(indptr[d], indptr[d + 1])
-        if not leant[d]:
-            leant[d] = True
-            n, length, value, others, limit = lean(
-                table, extra, terms[mine], counts[mine], weights[mine], work
-            )
-            limits[d] = min(limits[d], (limit - null[d]) / abs(null[d]) + ROUNDING)
-            if not fixed:
-                reached[d] = value
-                largest[d] = others
-                keep_mixture(table, terms[mine], work, weights[mine])
-            continue
-        limits[d] = -np.inf
-        n, length = load_document(table, terms[mine], counts[mine], work)
-        fill_columns(table, extra, work, n)
-        m = start_from(work, new)
-        anchors[new] = d
-        m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
-        n_fitted += 1
-        gain = (likelihood - null[d]) / abs(null[d])
-        if gain > best_gain or (gain == best_gain and (best < 0 or d < best)):
-            best = int(d)
-            best_gain = gain
-            best_share = hard_share(work, m, n, length, new)
-    return best, best_gain, best_share, n_fitted
-
-
-@kernel
-def _gains_above(
-    context,
-    extra,
-    indptr,
-    terms,
-    counts,
-    lengths,
-    weights,
-    reached,
-    largest,
-    null,
-    available,
-    least,
-    fixed,
-):
-    """For each document how much lower its part of the BIC is with the new topic than `null`,
-    without; -inf where it cannot be above `least`."""
-    table = context.table
-    n_docs = len(indptr) - 1
-    new = table.n_topics
-    work = make_workspace(new + 1, longest_document(indptr))
-    slope = np.full(new + 1, FREE if context.lda else 0.0)
-    anchors = np.full(new + 1, -1)
-    gains = np.zeros(n_docs)
-    find_limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
-    for d in range(n_docs):
-        if gains[d] == -np.inf:
-            continue
-        cost_alone = document_cost(work, slope, 1, lengths[d])
-        least_cost = np.inf
-        for m in range(2, new + 2):
-            least_cost = min(least_cost, document_cost(work, slope, m, lengths[d]))
-        if null[d] + gains[d] - min(cost_alone, least_cost) <= least:
-            gains[d] = -np.inf
-            continue
-        mine = slice(indptr[d], indptr[d + 1])
-        # By itself the topic seldom explains a document, and every other one beside it costs.
-        alone = null[d] - cost_alone + likelihood_alone(table, extra, terms[mine], counts[mine])
-        if max(alone, null[d] + gains[d] - least_cost) <= least:
-            gains[d] = -np.inf
-            continue
-        n, length, value, others, limit = lean(
-            table, extra, terms[mine], counts[mine], weights[mine], work
-        )
-        if not fixed:
-            reached[d] = value
-            largest[d] = others
-            keep_mixture(table, terms[mine], work, weights[mine])
-        if max(alone, null[d] + limit - least_cost) <= least:
-            gains[d] = -np.inf
-            continue
-        m = start_from(work, new)
-        anchors[new] = d
-        m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
-        gains[d] = null[d] + likelihood - document_cost(work, slope, m, length)
-    return gains
+# A cluster has at least so many documents.
+LEAST_SIZE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A document that may join a cluster."""
+class Step:
+    """A document joins."""
 
     document: int
-    gain: float  # (l1 − l0)/|l0|
-    share: float  # of the new topic, by hard assignment
+    share: float  # of the new topic in it, before it joined
+    gain: float  # of the cluster's BIC over the null model, before it joined
+    score: float  # of the cluster, before it joined
+    failed: bool = False  # the test of membership
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """Some documents of a batch, with their fit to the null model."""
+class Growth:
+    """A cluster on its way."""
 
-    block: Block
-    fit: Fit
+    seed: int
+    steps: tuple[Step, ...] = ()
+    ended: bool = False
+    documents: tuple[int, ...] = ()  # of the cluster, once growth has ended
+    gain: float = -np.inf  # of that cluster
+    support: float = 0.0  # of that cluster
 
-    @classmethod
-    def concatenate(cls, parts: Sequence[Sample]) -> Sample:
-        return cls(
-            Block.concatenate([part.block for part in parts]),
-            Fit.concatenate([part.fit for part in parts]),
-        )
-
-    def take(self, places: Ints) -> Sample:
-        return Sample(self.block.take(places), self.fit.take(places))
-
-    def score(self, topic: Alternative) -> float:
-        """Σ l1 − l0 of these documents as a cluster."""
-        total = 0.0
-        for new, null in zip(topic.log_likelihoods, self.fit.log_likelihoods, strict=True):
-            total += new - null
-        return float(total)
-
-    def gain(self, topic: Alternative) -> float:
-        """How much lower the BIC of these documents is with the new topic than without."""
-        null = 0.0
-        for cost, likelihood in zip(self.fit.costs, self.fit.log_likelihoods, strict=True):
-            null += cost - likelihood
-        return float(null - topic.bic)
+    @property
+    def so_far(self) -> tuple[int, ...]:
+        return (self.seed, *(step.document for step in self.steps))
 
 
-class Searched(ABC):
-    """The documents in which clusters are looked for, wherever they lie."""
+@dataclass(frozen=True, slots=True)
+class MembershipRule:
+    """The paper's end of growth (Algorithm 3): documents in which the new topic is not significant.
 
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def take(self, documents: Ints) -> Sample:
-        """Some documents, in the given order."""
-
-    @abstractmethod
-    def train(self, documents: Ints) -> Alternative:
-        """The new topic of a cluster."""
-
-    @abstractmethod
-    def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
-        """The available documents of least likelihood for their length under the null model, and
-        that likelihood; the first of equals comes first."""
-
-    @abstractmethod
-    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
-        """How many of the available documents have each word."""
-
-    @abstractmethod
-    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
-        """For each word the available documents that have it, those of the largest lifts first."""
-
-    @abstractmethod
-    def next_documents(
-        self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
-    ) -> list[Candidate | None]:
-        """For each new topic, and the documents outside its cluster, the one that fits it best."""
-
-    @abstractmethod
-    def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
-        """How much each available document lowers the BIC with the new topic on in it; -inf where
-        that is not above `least`."""
-
-    def fork(self) -> Searched:
-        """The same, for growth in another thread."""
-        return self
-
-    def score(self, documents: Ints, topic: Alternative) -> float:
-        """Σ l1 − l0 over a cluster."""
-        return self.take(documents).score(topic)
-
-    def gain(self, documents: Ints, topic: Alternative) -> float:
-        """How much lower the BIC of a cluster is with the new topic than without."""
-        return self.take(documents).gain(topic)
-
-
-@dataclass
-class Batch(Searched):
-    """A batch in one place, fitted to the null model.
-
-    The kept mixtures change while clusters grow, unless they are `fixed`: then several threads may
-    search at once. They save work and never change a result.
+    A document whose share of the new topic is below `test_below` is compared with bootstrap
+    documents, once the cluster has `min_size` documents. `patience` failures in a row end the
+    growth, and these documents leave again; a lone one stays.
     """
 
-    context: NullContext
-    block: Block
-    fit: Fit
-    fixed: bool = False
+    replicates: int = 1000
+    level: float = 0.99
+    test_below: float = 0.2
+    min_size: int = 4
+    patience: int = 2
 
-    def __post_init__(self) -> None:
-        self._weights, self._reached, self._largest = start_limits(
-            self.context, *self.block.arrays, *self.fit.proportions.arrays
+    @property
+    def most_reaching(self) -> int:
+        """So many replicates may reach the document's share if it is to pass."""
+        return int(np.floor((self.replicates + 1) * (1 - self.level) + 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class BicRule:
+    """Growth ends when the gain in BIC has not risen for `patience` documents; the cluster is the
+    one of largest gain."""
+
+    patience: int = 2
+
+
+StopRule = MembershipRule | BicRule
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRule:
+    """Who belongs to a cluster once its topic is known.
+
+    A document belongs if the odds for it are those of `level`: by what the new topic lowers its
+    part of the BIC, and before that by the share of the batch that the cluster has.
+    """
+
+    level: float = 0.99
+
+    def least_gain(self, size: int, n_docs: int) -> float:
+        """What a document must gain to belong to a cluster of `size` in a batch of `n_docs`."""
+        odds = self.level / (1 - self.level) * max(n_docs - size, 1) / size
+        return math.log(odds)
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipTest:
+    """The test of a document that is to join a cluster (Algorithm 3)."""
+
+    document: int
+    theta: Floats  # topics
+    length: int
+    share: float  # of the new topic
+    key: np.uint64
+    replicates: range
+    limit: int  # the count may end once it is above
+
+    def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
+        """How many bootstrap documents have as much of the new topic."""
+        return count_reaching(
+            fitter,
+            topic,
+            pool,
+            self.theta,
+            self.length,
+            self.share,
+            self.key,
+            self.replicates,
+            self.limit,
         )
-        self.n_fitted = 0
-        self._trained: tuple[tuple[int, ...], Alternative] | None = None
 
-    def __len__(self) -> int:
-        return len(self.block)
 
-    def take(self, documents: Ints) -> Sample:
-        return Sample(self.block.take(documents), self.fit.take(documents))
+@dataclass(frozen=True)
+class Grower:
+    """Grows clusters in a batch, among the documents that are `available`."""
 
-    def train(self, documents: Ints) -> Alternative:
-        """The topic that was learned last is remembered: it is often asked for again."""
-        rows, trained = tuple(documents.tolist()), self._trained
-        if trained is None or trained[0] != rows:
-            trained = rows, train_alternative(self.context, self.block.take(documents))
-            self._trained = trained
-        return trained[1]
+    batch: Searched
+    available: NDArray[np.bool_]  # documents
+    rule: StopRule
+    fitter: Fitter
+    pool: Pool
+    key: tuple[object, ...]  # what the random numbers are for
+    max_size: int | None = None
 
-    def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
-        lengths = self.fit.lengths
-        usable = np.flatnonzero(available & (lengths > 0))
-        likelihoods = self.fit.log_likelihoods[usable] / lengths[usable]
-        order = np.argsort(likelihoods, kind="stable")[:n_docs]
-        return usable[order], likelihoods[order]
+    def fork(self) -> Grower:
+        """The same, for growth beside others."""
+        return replace(self, batch=self.batch.fork())
 
-    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
-        return count_documents(self.block, available, self.context.table.n_words)
+    def grow(self, growth: Growth, keep: Callable[[Growth], None] = lambda growth: None) -> Growth:
+        """Goes on until growth ends."""
+        outside = self.available.copy()
+        outside[list(growth.so_far)] = False
+        while not growth.ended:
+            growth = self._step(growth, outside)
+            keep(growth)
+        return growth
 
-    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
-        return find_having(self.block, available, lifts, words)
+    def _step(self, growth: Growth, outside: NDArray[np.bool_]) -> Growth:
+        documents = np.array(growth.so_far)
+        topic = self.batch.train(documents)
+        gain = self.batch.gain(documents, topic)
+        full = self.max_size is not None and len(documents) >= self.max_size
+        candidate = None if full else self.batch.next_documents([topic], [outside])[0]
+        if isinstance(self.rule, BicRule):
+            gains = [step.gain for step in growth.steps] + [gain]
+            best = int(np.argmax(gains))
+            if candidate is None or len(gains) - 1 - best >= self.rule.patience:
+                return self._end(growth, documents[: best + 1])
+        if candidate is None:
+            return self._end(growth, documents)
+        failed = self._fails(candidate, topic, documents)
+        score = self.batch.score(documents, topic)
+        step = Step(candidate.document, candidate.share, gain, score, failed)
+        outside[candidate.document] = False
+        growth = replace(growth, steps=(*growth.steps, step))
+        if isinstance(self.rule, MembershipRule):
+            patience = self.rule.patience
+            if len(growth.steps) >= patience and all(s.failed for s in growth.steps[-patience:]):
+                return self._end(growth, np.array(growth.so_far[:-patience]))
+        return growth
 
-    def next_document(
-        self,
-        topic: Alternative,
-        outside: NDArray[np.bool_],
-        least: float = -np.inf,
-        every: bool = False,
-    ) -> Candidate | None:
-        """The document that fits the new topic best, if its gain is not below `least`; `every` fits
-        all of them, to compare."""
-        document, gain, share, n_fitted = _next_document(
-            self.context,
-            topic.probabilities,
-            *self.block.arrays,
-            self.fit.lengths,
-            self._weights,
-            self._reached,
-            self._largest,
-            self.fit.log_likelihoods,
-            outside,
-            least,
-            every,
-            self.fixed,
+    def _end(self, growth: Growth, documents: NDArray[np.int64]) -> Growth:
+        topic = self.batch.train(documents)
+        gain = self.batch.gain(documents, topic)
+        return replace(growth, ended=True, documents=tuple(documents.tolist()), gain=gain)
+
+    def _fails(
+        self, candidate: Candidate, topic: Alternative, documents: NDArray[np.int64]
+    ) -> bool:
+        rule = self.rule
+        size = len(documents)
+        if not isinstance(rule, MembershipRule) or not self._is_tested(candidate.share, size):
+            return False
+        test = self._make_test(candidate, size, rule)
+        return self._run_test(test, topic, documents) > rule.most_reaching
+
+    def _make_test(self, candidate: Candidate, size: int, rule: MembershipRule) -> MembershipTest:
+        fit = self.batch.take(np.array([candidate.document])).fit
+        return MembershipTest(
+            candidate.document,
+            fit.proportions.dense(self.fitter.context.table.n_topics)[0],
+            int(fit.lengths[0]),
+            candidate.share,
+            make_key(*self.key, "membership", size),
+            range(rule.replicates),
+            rule.most_reaching,
         )
-        self.n_fitted += n_fitted
-        return None if document < 0 else Candidate(document, gain, share)
 
-    def next_documents(
-        self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
-    ) -> list[Candidate | None]:
-        return [self.next_document(*pair) for pair in zip(topics, outside, strict=True)]
+    def count_tests(self, growth: Growth) -> dict[str, int]:
+        """How many documents have been tested for membership so far, and how many have failed."""
+        tests = [self._is_tested(step.share, size) for size, step in enumerate(growth.steps, 1)]
+        return {"tested": sum(tests), "failed": sum(step.failed for step in growth.steps)}
 
-    def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
-        gains: Floats = _gains_above(
-            self.context,
-            topic.probabilities,
-            *self.block.arrays,
-            self.fit.lengths,
-            self._weights,
-            self._reached,
-            self._largest,
-            self.fit.costs - self.fit.log_likelihoods,
-            available,
-            least,
-            self.fixed,
+    def _is_tested(self, share: float, size: int) -> bool:
+        rule = self.rule
+        return (
+            isinstance(rule, MembershipRule) and share < rule.test_below and size >= rule.min_size
         )
-        return np.where(gains > least, gains, -np.inf)
 
-    def fork(self) -> Batch:
-        """The same with kept mixtures of its own."""
-        other = copy.copy(self)
-        other._weights = self._weights.copy()
-        other._reached = self._reached.copy()
-        other._largest = self._largest.copy()
-        return other
+    def _run_test(
+        self, test: MembershipTest, topic: Alternative, documents: NDArray[np.int64]
+    ) -> int:
+        return test.count(self.fitter, topic, self.pool)
 
-    def __sizeof__(self) -> int:
-        weights: int = self._weights.nbytes
-        return sys.getsizeof(self.block) + weights + len(self) * BYTES_OF_FIT
+    def preview(self, seeds: Sequence[int]) -> list[float]:
+        """The gains of what grows from each of these documents, untested, at the size at which
+        candidates are compared."""
+        clusters = grow_few(self.batch, self.available, seeds)
+        return [self.batch.gain(documents, self.batch.train(documents)) for documents in clusters]
+
+
+def grow_few(
+    batch: Searched, available: NDArray[np.bool_], seeds: Sequence[int]
+) -> list[NDArray[np.int64]]:
+    """What grows from each of these documents, untested, all a document further in every round."""
+    clusters = [np.array([seed]) for seed in seeds]
+    growing = list(range(len(seeds)))
+    for _ in range(PREVIEW_SIZE - 1):
+        outside = [available.copy() for _ in growing]
+        for place, number in enumerate(growing):
+            outside[place][clusters[number]] = False
+        topics = [batch.train(clusters[number]) for number in growing]
+        found = batch.next_documents(topics, outside)
+        grown = []
+        for number, candidate in zip(growing, found, strict=True):
+            if candidate is not None:
+                clusters[number] = np.append(clusters[number], candidate.document)
+                grown.append(number)
+        growing = grown
+        if not growing:
+            break
+    return clusters
+
+
+def choose_seeds(batch: Searched, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
+    """The documents of least likelihood for their length under the null model (the paper has the
+    first of them)."""
+    documents, _ = batch.least_likely(available, n_seeds)
+    return [int(document) for document in documents]

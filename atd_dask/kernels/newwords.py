@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
-from atd_dask.kernels.wording import complete_table
+from atd_dask.kernels.word_switches import complete_table
 
 # In a few training documents most words are in one alone; the others must keep some probability.
 MOST_MASS = 0.5

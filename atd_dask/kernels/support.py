@@ -29,7 +29,7 @@ from atd_dask.kernels.workspaces import (
 
 if TYPE_CHECKING:
     from atd_dask.kernels.fitters import Fitter
-    from atd_dask.kernels.growth import Batch, Sample
+    from atd_dask.kernels.next_document import Batch, Sample
 
 FOLDS = 5
 

@@ -18,7 +18,7 @@ from atd_dask.kernels.fitting import FREE
 from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import Pass, Passes
 from atd_dask.kernels.statistics import ExpectedCounts
-from atd_dask.kernels.wording import (
+from atd_dask.kernels.word_switches import (
     LEAST_MASS_OF_NEW,
     SharedModel,
     WordSwitches,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.storage.files import join, read_file, write_file
-from atd_dask.storage.places import Place
+from atd_dask.storage.locations import Place
 
 FORMAT = b"atd-dask-checkpoint/1\n"
 

@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from atd_dask.storage.places import Place
+from atd_dask.storage.locations import Place
 
 
 def join(base: str, *names: str) -> str:

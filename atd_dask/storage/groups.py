@@ -22,6 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.storage.locations import Partial, Place
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -29,7 +30,6 @@ from atd_dask.storage.manifest import (
     check_format,
     read_manifest,
 )
-from atd_dask.storage.places import Partial, Place
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from atd_dask.storage import corpus
 from atd_dask.storage.files import join
 from atd_dask.storage.groups import SealedGroup
+from atd_dask.storage.locations import Place
 from atd_dask.storage.manifest import Manifest, read_manifest
-from atd_dask.storage.places import Place
-from atd_dask.storage.sweeps import PAGE, read_state
+from atd_dask.sweeps.state import PAGE, read_state
 
 SHOWN_LABELS = 20
 SHOWN_NAMES = 10

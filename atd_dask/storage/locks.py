@@ -27,7 +27,7 @@ from pathlib import Path
 
 from atd_dask.errors import AtdError, InputError
 from atd_dask.storage.files import join, write_file
-from atd_dask.storage.places import Place
+from atd_dask.storage.locations import Place
 
 NAME = "run.lock"
 EXPIRY = 120.0  # seconds after which a lock that was not renewed is left behind

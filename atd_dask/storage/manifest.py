@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.errors import DamagedStoreError, InputError
-from atd_dask.storage.places import MANIFEST, UNFINISHED, Place
+from atd_dask.storage.locations import MANIFEST, UNFINISHED, Place
 
 
 class ContentHash:

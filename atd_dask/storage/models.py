@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from atd_dask.kernels.model import WordTable
-from atd_dask.kernels.telling import rank_words
 from atd_dask.kernels.training import OrderRecord
-from atd_dask.kernels.wording import complete_table
+from atd_dask.kernels.word_ranking import rank_words
+from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.groups import TEXT, GroupWriter, SealedGroup
 
 KIND = "model"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.calibration import SomeRows
 from atd_dask.kernels.model import Block, Ints
-from atd_dask.kernels.reference import SomeRows
 from atd_dask.storage.corpus import CorpusStore, reopen
 
 

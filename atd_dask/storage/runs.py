@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.locations import Place
 from atd_dask.storage.locks import read_owner
-from atd_dask.storage.places import Place
 
 RUN = "run.json"
 RESULT = "result.json"

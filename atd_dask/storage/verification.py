@@ -8,8 +8,8 @@ import os
 from atd_dask.errors import AtdError, InputError
 from atd_dask.storage.files import join
 from atd_dask.storage.groups import SealedGroup, chunk_keys
+from atd_dask.storage.locations import MANIFEST, Place
 from atd_dask.storage.manifest import ContentHash, Manifest, read_manifest
-from atd_dask.storage.places import MANIFEST, Place
 
 
 def verify(url: str | os.PathLike[str]) -> list[str]:

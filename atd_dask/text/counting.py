@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.documents import CountBatch, Shard, Skipped
-from atd_dask.kernels.runs import FIRST_PLACE, RunTable
+from atd_dask.kernels.letter_runs import FIRST_PLACE, RunTable
 from atd_dask.text.options import TextOptions
 from atd_dask.text.readers.files import clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser

@@ -10,7 +10,7 @@ from sklearn.svm import OneClassSVM
 from atd_dask.baselines import likelihood, neighbours, one_class
 from atd_dask.baselines.features import divide_by_length
 from atd_dask.baselines.lda import choose_groups, group_documents, learn_proportions
-from atd_dask.kernels.wording import make_table
+from atd_dask.kernels.word_switches import make_table
 from tests import naive
 from tests.kernels.strategies import make_block
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from atd_dask.interface.command import atd
+from atd_dask.cli.command import atd
 
 
 def parse(command: Sequence[str]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def parse(command: Sequence[str]) -> dict[str, Any]:
 def check_worker(command: Sequence[str]) -> None:
     """A worker shows its health, Dask's metrics and ours."""
     options = parse(command)
-    assert options["preload"] == ("atd_dask.distribution.counters",)
+    assert options["preload"] == ("atd_dask.distribution.engine.counters",)
     assert options["dashboard_address"].endswith(":8788")
     assert options["death_timeout"]
     assert options["nanny"]

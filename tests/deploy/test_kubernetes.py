@@ -273,7 +273,7 @@ def test_the_class_of_a_configuration_reaches_the_operator(tmp_path: Path) -> No
     (tmp_path / "c.yaml").write_text("corpus: {dataset: synthetic}\n")
     kwargs = {"custom_cluster_spec": str(FOLDER / "cluster.yaml"), "quiet": True}
     cluster = {"class": "dask_kubernetes.operator.KubeCluster", "kwargs": kwargs}
-    program = "from atd_dask.interface.command import main; main()"
+    program = "from atd_dask.cli.command import main; main()"
     options = ["--connect", "c.yaml", "--set", f"cluster={json.dumps(cluster)}"]
     done = subprocess.run(
         [sys.executable, "-c", program, "validate", *options],

@@ -16,9 +16,9 @@ import dask
 import pytest
 import yaml
 
-from atd_dask.distribution import clients
-from atd_dask.distribution.clients import connect
-from atd_dask.interface.config import load
+from atd_dask.config.run_config import load
+from atd_dask.distribution.engine import clients
+from atd_dask.distribution.engine.clients import connect
 from tests.deploy.commands import check_worker, parse
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "slurm"

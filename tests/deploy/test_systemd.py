@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from distributed import Security
 
-from atd_dask.distribution.clients import ClusterOptions, TlsFiles, connect
+from atd_dask.distribution.engine.clients import ClusterOptions, TlsFiles, connect
 from atd_dask.errors import SchedulerError
 from tests.deploy.units import Service, read_unit
 from tests.pipelines import hold

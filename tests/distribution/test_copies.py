@@ -9,7 +9,7 @@ import pytest
 
 from atd_dask.distribution import copies
 from atd_dask.distribution.copies import find_copies
-from atd_dask.distribution.running import Runner
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.documents import CountBatch
 from atd_dask.text.counting import Gathering, Lexicon, WordCounts
 from tests.clusters import local_client

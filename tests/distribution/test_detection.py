@@ -8,20 +8,20 @@ import signal
 import numpy as np
 import pytest
 
-from atd_dask.distribution import chance, replicates, searching
+from atd_dask.distribution import calibration, cluster_search, replicates
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.rules import DetectionRules
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
-from atd_dask.kernels.clusters import BicRule, MembershipRule, SettleRule
+from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.detection_rules import DetectionRules
+from atd_dask.kernels.growth import BicRule, MembershipRule, SettleRule
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.proposals import Proposal
-from atd_dask.kernels.reference import HeldOutSearch
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.detections import DetectionKeeper
+from atd_dask.storage.detection_checkpoints import DetectionKeeper
 from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 
@@ -37,7 +37,7 @@ def draw(rng, topics, labels, n_tokens=60):
 def small_tasks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replicates, "MOST_REPLICATES", 25)
-        patch.setattr(searching, "MOST_SEEDS", 1)
+        patch.setattr(cluster_search, "MOST_SEEDS", 1)
         yield
 
 
@@ -116,13 +116,13 @@ def test_planted_documents_are_found(problem):
 
 def test_a_candidate_that_fails_does_not_hide_another(problem, monkeypatch):
     """The planted documents are found behind others that seem to have more support."""
-    settle = searching.ClusterSearch._settle
+    settle = cluster_search.ClusterSearch._settle
 
     def mislead(self, *given):
         return [Proposal((0, 1, 2, 3), 1e9), *settle(self, *given)]
 
-    monkeypatch.setattr(searching.ClusterSearch, "_settle", mislead)
-    monkeypatch.setattr(searching, "MOST_MERGED", 1)
+    monkeypatch.setattr(cluster_search.ClusterSearch, "_settle", mislead)
+    monkeypatch.setattr(cluster_search, "MOST_MERGED", 1)
     first, second, *_ = run(problem)
     assert not first.significant
     assert second.significant
@@ -262,10 +262,10 @@ class Killer:
 )
 def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
     names = {
-        searching.settle_start: "settle",
-        searching.refine_proposal: "refine",
+        cluster_search.settle_start: "settle",
+        cluster_search.refine_proposal: "refine",
         replicates.score_replicates: "scores",
-        chance.search_held_out: "chance",
+        calibration.search_held_out: "chance",
     }
     with local_client(3, processes=True) as client:
         killer = Killer(client, moments)
@@ -292,7 +292,7 @@ def test_proposals_are_not_made_again(tmp_path, problem, expected, monkeypatch):
 
     with pytest.raises(InterruptedDetectionError):
         run(problem, keeper=Interrupting(checkpoints))
-    monkeypatch.setattr(searching, "settle_start", None)
+    monkeypatch.setattr(cluster_search, "settle_start", None)
     keeper = DetectionKeeper(checkpoints)
     keeper.save_chance([HeldOutSearch(0.0)] * 3)
     assert digest(run(problem, keeper=keeper, max_clusters=1)) == expected[:1]
@@ -306,9 +306,9 @@ def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
     assert keeper.load_chance() == list(first.searches)
     found = [search for search in first.searches if search.size]
     for search in found:
-        assert 0 < len(search.documents) <= min(search.size, chance.NAMED_DOCUMENTS)
+        assert 0 < len(search.documents) <= min(search.size, calibration.NAMED_DOCUMENTS)
         assert all(0 <= row < train.n_docs + validation.n_docs for row in search.documents)
-        assert 0 < len(search.words) <= chance.NAMED_WORDS
+        assert 0 < len(search.words) <= calibration.NAMED_WORDS
         assert all(0 <= word < table.n_words for word in search.words)
     assert found
     with local_client(2) as client:
@@ -319,10 +319,10 @@ def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
 def test_the_documents_of_a_held_out_search_are_rows_of_the_normal_ones(problem):
     """The words that a search names are in the documents that it names."""
     table, train, validation, test = problem
-    searched = chance.ChanceSearch(
+    searched = calibration.ChanceSearch(
         table, {"train": train, "validation": validation}, rules(), test.n_docs, 1
     )
-    searches = [chance.search_held_out(searched, index) for index in range(4)]
+    searches = [calibration.search_held_out(searched, index) for index in range(4)]
     for search in searches:
         terms = {
             term for row in search.documents for term in searched.normal.rows(row, row + 1).terms
@@ -351,13 +351,13 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem):
                 raise InterruptedDetectionError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(searching, "SECONDS_BETWEEN", 0)
+        patch.setattr(cluster_search, "SECONDS_BETWEEN", 0)
         with pytest.raises(InterruptedDetectionError):
             run(problem, keeper=Interrupting(checkpoints), **alone)
         kept = DetectionKeeper(checkpoints).load_growth(1)
         assert len(kept.steps) == 9
         assert not kept.ended
-        patch.setattr(searching, "preview_clusters", None)
+        patch.setattr(cluster_search, "preview_clusters", None)
         keeper = DetectionKeeper(checkpoints)
         assert digest(run(problem, keeper=keeper, **alone)) == expected
 

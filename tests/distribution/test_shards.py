@@ -8,16 +8,16 @@ import signal
 import numpy as np
 import pytest
 
-from atd_dask.distribution import fields, replicates, searching, shards
+from atd_dask.distribution import cluster_search, replicates, search_space, shards
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.running import Runner
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.shards import NewTopic, ShardedBatch
 from atd_dask.documents import CountBatch
-from atd_dask.kernels.clusters import BicRule
+from atd_dask.kernels.growth import BicRule
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
-from atd_dask.storage.detections import DetectionKeeper
+from atd_dask.storage.detection_checkpoints import DetectionKeeper
 from tests.clusters import local_client
 from tests.distribution.test_detection import (
     N_WORDS,
@@ -59,7 +59,7 @@ def expected(stores):
 @pytest.fixture
 def cut(monkeypatch):
     """Every batch is a large one."""
-    monkeypatch.setattr(fields, "SMALL_ENTRIES", 0)
+    monkeypatch.setattr(search_space, "SMALL_ENTRIES", 0)
     monkeypatch.setattr(shards, "BLOCKS_PER_SHARD", 2)
     monkeypatch.setattr(replicates, "DOCUMENTS_AT_ONCE", 1200)
 
@@ -148,7 +148,7 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, stores, c
     with pytest.raises(InterruptedDetectionError):
         run(stores, keeper=Interrupting(checkpoints), **alone)
     assert [len(growth.steps) for growth in grown] == list(range(10))
-    monkeypatch.setattr(searching.SpreadSearch, "_preview", None)
+    monkeypatch.setattr(cluster_search.SpreadSearch, "_preview", None)
     again = []
 
     class Watching(DetectionKeeper):

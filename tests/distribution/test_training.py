@@ -14,7 +14,7 @@ from atd_dask.distribution.training import Iteration, Training, Widening, train_
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.searches import SearchKeeper
+from atd_dask.storage.order_checkpoints import SearchKeeper
 from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atd_dask.evaluation.p_values import combine_p_values, count_majority
 from atd_dask.evaluation.repeats import combine_results
+from atd_dask.kernels.p_values import combine_p_values, count_majority
 
 LEVEL = 0.01
 

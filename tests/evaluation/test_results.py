@@ -7,7 +7,6 @@ import csv
 import numpy as np
 import pytest
 
-from atd_dask.distribution.rules import FoundCluster
 from atd_dask.evaluation.results import (
     add_written,
     describe_clusters,
@@ -18,9 +17,10 @@ from atd_dask.evaluation.results import (
 )
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.clusters import Growth, Step
+from atd_dask.kernels.calibration import HeldOutSearch, estimate_chance
+from atd_dask.kernels.detection_rules import FoundCluster
+from atd_dask.kernels.growth import Growth, Step
 from atd_dask.kernels.model import Block
-from atd_dask.kernels.reference import HeldOutSearch, estimate_chance
 
 CHANCE = tuple(map(HeldOutSearch, (1.0, 5.0, 9.0)))
 SHARED = np.array([0.5, 0.25, 0.25])

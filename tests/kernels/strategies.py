@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.statistics import ExpectedCounts
-from atd_dask.kernels.wording import SharedModel, WordSwitches, estimate_words
+from atd_dask.kernels.word_switches import SharedModel, WordSwitches, estimate_words
 
 
 def make_block(counts):

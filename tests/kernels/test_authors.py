@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atd_dask.kernels import authors
-from atd_dask.kernels.wording import make_table
+from atd_dask.kernels.word_switches import make_table
 from tests import naive
-from tests.kernels.searching import read_block
+from tests.kernels.cluster_search import read_block
 from tests.kernels.strategies import corpora, make_block, models
 from tests.shared import shared
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atd_dask.kernels.fitting import FREE, assign_block, fit_block
-from atd_dask.kernels.wording import SharedModel, estimate_words
+from atd_dask.kernels.word_switches import SharedModel, estimate_words
 from tests import naive
 from tests.kernels.strategies import corpora, make_block, make_expected, make_switches, models
 

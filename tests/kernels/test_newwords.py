@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.running import Runner
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.newwords import (
     MOST_MASS,
@@ -13,7 +13,7 @@ from atd_dask.kernels.newwords import (
     count_occurrences,
     measure_new_mass,
 )
-from atd_dask.kernels.wording import make_table
+from atd_dask.kernels.word_switches import make_table
 from tests import naive
 from tests.kernels.strategies import corpora, make_block, models
 

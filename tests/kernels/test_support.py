@@ -17,7 +17,7 @@ from atd_dask.kernels.support import (
     cross_fit_gains,
 )
 from tests import naive
-from tests.kernels.test_clusters import cases, make_batch
+from tests.kernels.test_growth import cases, make_batch
 
 
 @given(cases())
@@ -61,7 +61,7 @@ def test_a_document_by_itself_has_no_support():
 
 
 def naive_table():
-    from atd_dask.kernels.wording import make_table
+    from atd_dask.kernels.word_switches import make_table
 
     return make_table(np.full(4, 0.25), np.zeros((1, 4), bool), np.full((1, 4), 0.25))
 

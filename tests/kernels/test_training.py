@@ -21,11 +21,11 @@ from atd_dask.kernels.training import (
     OrderRange,
     drop_topics,
 )
-from atd_dask.kernels.wording import SharedModel, WordSwitches, estimate_words
+from atd_dask.kernels.word_switches import SharedModel, WordSwitches, estimate_words
 from atd_dask.kernels.workspaces import make_workspace
 from tests import naive
+from tests.kernels.cluster_search import check_fall, random_search, read_block, watch_search
 from tests.kernels.compiled import callable_kernel
-from tests.kernels.searching import check_fall, random_search, read_block, watch_search
 from tests.kernels.strategies import (
     corpora,
     dense_switches,

@@ -21,7 +21,7 @@ from typing import IO
 import psutil
 import pytest
 
-COMMAND = [sys.executable, "-c", "from atd_dask.interface.command import main; main()"]
+COMMAND = [sys.executable, "-c", "from atd_dask.cli.command import main; main()"]
 
 CONFIG = """
 name: job

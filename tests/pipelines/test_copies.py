@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from atd_dask.interface.config import load
-from atd_dask.interface.progress import make_progress
-from atd_dask.interface.tables import print_clusters
+from atd_dask.cli.tables import print_clusters
+from atd_dask.config.run_config import load
 from atd_dask.pipelines.ingest import corpus_path
 from atd_dask.pipelines.run import run
+from atd_dask.progress import make_progress
 from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client
 from tests.pipelines import sweeping

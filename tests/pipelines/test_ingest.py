@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from atd_dask.config.run_config import load
 from atd_dask.errors import InputError
-from atd_dask.interface.config import load
-from atd_dask.interface.progress import make_progress
 from atd_dask.pipelines.ingest import corpus_path, ingest, texts_path
+from atd_dask.progress import make_progress
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.texts import TextStore
 from atd_dask.storage.verification import verify

@@ -8,12 +8,12 @@ import shutil
 
 import pytest
 
-from atd_dask.interface.progress import make_progress
 from atd_dask.pipelines import detect as detection
 from atd_dask.pipelines import repeats as stage
 from atd_dask.pipelines.report import write_report
-from atd_dask.pipelines.scores import read_scores
 from atd_dask.pipelines.train import train
+from atd_dask.progress import make_progress
+from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.verification import find_stores, verify
 from tests.clusters import local_client
 from tests.pipelines.test_detect import make_config, train_run

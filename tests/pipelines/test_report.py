@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from atd_dask.cli.command import atd
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
-from atd_dask.interface.command import atd
 from atd_dask.pipelines.report import count_words, find_original, write_report
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model
 from atd_dask.storage.texts import TextWriter
 from atd_dask.text.options import TextOptions
-from tests.interface.pages import make_cluster, make_sources
+from tests.report.pages import make_cluster, make_sources
 from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
 from tests.storage.test_models import make_model
 

@@ -15,9 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from atd_dask.baselines.grid import Grid, Point, list_points
-from atd_dask.interface.command import atd
-from atd_dask.interface.config import TopicsConfig
-from atd_dask.pipelines import corpora, reproduce
+from atd_dask.cli.command import atd
+from atd_dask.config import paper_corpora
+from atd_dask.config.run_config import TopicsConfig
+from atd_dask.pipelines import reproduce
 from tests.pipelines.hold import hold_after
 
 GRID = Grid(
@@ -31,10 +32,11 @@ GRID = Grid(
     clusters=(4,),
 )
 PROGRAM = """
-from atd_dask.pipelines import corpora, reproduce
+from atd_dask.config import paper_corpora
+from atd_dask.pipelines import reproduce
 from tests.pipelines.test_reproduce import make_small
 make_small(setattr, dict.__setitem__)
-from atd_dask.interface.command import main
+from atd_dask.cli.command import main
 main()
 """
 
@@ -42,8 +44,8 @@ main()
 def make_small(set_attribute, set_item):
     """A small grid and a short search, in this process."""
     set_attribute(reproduce, "Grid", lambda: GRID)
-    set_item(corpora.TOPICS, "reuters", TopicsConfig(max=4, min=2))
-    set_item(corpora.REPLICATES, "reuters", 100)
+    set_item(paper_corpora.TOPICS, "reuters", TopicsConfig(max=4, min=2))
+    set_item(paper_corpora.REPLICATES, "reuters", 100)
 
 
 def write_corpus(folder):

@@ -16,20 +16,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from atd_dask.distribution.clients import ClusterOptions
-from atd_dask.distribution.observation import list_versions
+from atd_dask.config.run_config import load
+from atd_dask.distribution.engine.clients import ClusterOptions
+from atd_dask.distribution.engine.observation import list_versions
 from atd_dask.errors import InputError, SchedulerError
-from atd_dask.interface.config import load
-from atd_dask.interface.progress import make_progress
 from atd_dask.pipelines.ingest import PARTS, corpus_path
-from atd_dask.pipelines.record import hide_secrets
 from atd_dask.pipelines.run import STAGES, estimate_memory, run
+from atd_dask.progress import make_progress
+from atd_dask.stages.run_record import hide_secrets
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
 from tests.clusters import local_client
 from tests.pipelines.hold import hold_after
 
-COMMAND = [sys.executable, "-c", "from atd_dask.interface.command import main; main()"]
+COMMAND = [sys.executable, "-c", "from atd_dask.cli.command import main; main()"]
 
 CONFIG = """
 name: job

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from atd_dask.cli.command import atd
+from atd_dask.config.sweep_config import AlertConfig, SweepConfig
 from atd_dask.errors import ConfigError, DamagedStoreError, InputError, SchedulerError
-from atd_dask.interface import alerts
-from atd_dask.interface.command import atd
-from atd_dask.interface.sweep_config import AlertConfig, SweepConfig
-from atd_dask.pipelines import retrain
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.sweeps import Drift, ModelNote, SweepState, read_state
+from atd_dask.sweeps import alerts, retraining
+from atd_dask.sweeps.state import Drift, ModelNote, SweepState, read_state
 from tests.clusters import local_client
 from tests.pipelines.sweeping import (
     add_day,
@@ -368,7 +367,7 @@ def test_the_caller_hears_of_an_alarm_that_the_last_sweep_could_not_tell(tmp_pat
 def test_workers_that_cannot_hold_the_documents(tmp_path, client, monkeypatch):
     prepare(tmp_path)
     add_day(tmp_path, 1)
-    name = "atd_dask.pipelines.examination.estimate_memory"
+    name = "atd_dask.sweeps.sweep_detection.estimate_memory"
     monkeypatch.setattr(name, lambda *given: (2**50, "it"))
     with pytest.raises(SchedulerError, match=r"take about 1,048,576\.0 GiB"):
         run_sweep(tmp_path, client)
@@ -444,13 +443,13 @@ def make_state(sweep, drifts, since=1):
     ],
 )
 def test_when_the_null_model_is_trained_anew(sweep, drifts, reason):
-    found = retrain.find_reason(SweepConfig(window=2), make_state(sweep, drifts))
+    found = retraining.find_reason(SweepConfig(window=2), make_state(sweep, drifts))
     assert (found or "none").startswith(reason or "none")
 
 
 def test_the_latest_normal_documents_are_chosen():
     ids = [["a", "b", "c"], ["d", "b", "e"], ["f", "g"]]
-    keep = retrain.choose_latest(ids, {"e", "g"}, 4)
+    keep = retraining.choose_latest(ids, {"e", "g"}, 4)
     chosen = [
         [id for id, kept in zip(some, mask, strict=True) if kept]
         for some, mask in zip(ids, keep, strict=True)

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from atd_dask.config.run_config import load
 from atd_dask.errors import InputError
-from atd_dask.interface.config import load
-from atd_dask.interface.progress import make_progress
+from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.kernels.passes import LocalPasses
 from atd_dask.pipelines.ingest import corpus_path, ingest
 from atd_dask.pipelines.train import model_path, train
+from atd_dask.progress import make_progress
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_digest, read_model
 from atd_dask.storage.verification import verify
-from atd_dask.topic_model import ParsimoniousTopicModel
 from tests.clusters import local_client
 from tests.pipelines.hold import count_kept, hold_after
 
-COMMAND = [sys.executable, "-c", "from atd_dask.interface.command import main; main()"]
+COMMAND = [sys.executable, "-c", "from atd_dask.cli.command import main; main()"]
 
 LDAC = """
 corpus:

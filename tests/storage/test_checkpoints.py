@@ -12,10 +12,10 @@ import pytest
 
 from atd_dask.kernels.training import OrderRange, SearchState
 from atd_dask.storage import checkpoints as checkpoints_module
-from atd_dask.storage import searches as searches_module
+from atd_dask.storage import order_checkpoints as searches_module
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.searches import SearchKeeper, load_search, save_search
-from tests.kernels.searching import watch_search
+from atd_dask.storage.order_checkpoints import SearchKeeper, load_search, save_search
+from tests.kernels.cluster_search import watch_search
 from tests.kernels.strategies import make_block
 
 FACTS = {"iteration": 3, "bic": 1550803.123456789, "names": ["é", "b"], "none": None}

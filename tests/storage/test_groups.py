@@ -10,7 +10,7 @@ import zarr
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage.groups import TEXT, GroupWriter, SealedGroup
-from atd_dask.storage.places import Place
+from atd_dask.storage.locations import Place
 from atd_dask.storage.verification import verify
 
 PROBABILITIES = np.linspace(0, 1, 12).reshape(3, 4)

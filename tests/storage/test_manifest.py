@@ -10,6 +10,7 @@ import pytest
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage.groups import TEXT
+from atd_dask.storage.locations import MANIFEST, UNFINISHED, Place
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -17,7 +18,6 @@ from atd_dask.storage.manifest import (
     check_format,
     read_manifest,
 )
-from atd_dask.storage.places import MANIFEST, UNFINISHED, Place
 
 RECORD = ArrayRecord((2, 3), "int32", "00ff")
 SMALL = Manifest("atd-dask-corpus/1", {"documents": 2}, {"X/data": RECORD}, {"zarr.json": "12ab"})

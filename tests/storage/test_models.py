@@ -9,7 +9,7 @@ import pytest
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.kernels.training import OrderRecord
-from atd_dask.kernels.wording import make_table
+from atd_dask.kernels.word_switches import make_table
 from atd_dask.storage.inspection import describe
 from atd_dask.storage.models import NullModel, read_digest, read_model, write_model
 from atd_dask.storage.verification import verify

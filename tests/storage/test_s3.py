@@ -13,7 +13,7 @@ from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage import locks
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.inspection import describe
-from atd_dask.storage.places import MANIFEST, Place
+from atd_dask.storage.locations import MANIFEST, Place
 from atd_dask.storage.verification import verify
 from tests.s3 import serve_s3
 from tests.storage.corpora import write_corpus

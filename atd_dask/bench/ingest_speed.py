@@ -1,0 +1,169 @@
+"""Measuring this machine: how fast, and in how much memory, beside the tools that people know.
+
+Speeds are ratios within one run: documents for each second of CPU time, of all processes together.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atd_dask.config.run_config import CorpusConfig, RunConfig
+from atd_dask.distribution.engine.clients import connect
+from atd_dask.evaluation.comparison import Spread
+from atd_dask.kernels.streams import open_stream
+from atd_dask.pipelines.ingest import ingest
+from atd_dask.text.options import Source
+from atd_dask.text.words import Tokeniser
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+N_TOKENS = 100
+N_WORDS = 50_000
+
+
+@dataclass
+class Usage:
+    """What this process and its children used."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@contextmanager
+def measure() -> Iterator[Usage]:
+    """Fills in the usage when the block ends. Of children that ended before, their work counts."""
+    import psutil
+
+    usage = Usage()
+    me = psutil.Process()
+
+    def family() -> list[Any]:
+        return [me, *me.children(recursive=True)]
+
+    def cpu_seconds() -> float:
+        total = 0.0
+        for process in family():
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            total = 0
+            for process in family():
+                try:
+                    total += process.memory_info().rss
+                except psutil.Error:
+                    continue
+            usage.peak_bytes = max(usage.peak_bytes, total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    start, start_cpu = time.perf_counter(), cpu_seconds()
+    try:
+        yield usage
+    finally:
+        usage.seconds = time.perf_counter() - start
+        usage.cpu_seconds = cpu_seconds() - start_cpu
+        ended.set()
+        watcher.join()
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """The mean of several runs, and the range if there is one."""
+    return Spread.of(values).show(digits)
+
+
+def bench_ingest(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
+    """Ingest of generated documents from jsonl, and scikit-learn's CountVectorizer on the same
+    text with the same tokeniser."""
+    with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
+        path = Path(folder, "documents.jsonl")
+        with progress.task("write documents", n_docs, "documents") as task:
+            for n_written in write_documents(path, n_docs):
+                task.advance(n_written)
+        few = Path(folder, "few.jsonl")
+        with path.open("rb") as source:
+            few.write_bytes(b"".join(source.readline() for _ in range(10)))
+        return [
+            _ingest_row(path, few, n_docs, folder, progress),
+            _vectorizer_row(path, n_docs, progress),
+        ]
+
+
+def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
+    """Writes documents of Zipf-distributed words, a line of JSON each; gives how many at a time."""
+    stream = open_stream(seed, "bench/documents")
+    syllables = np.array([a + b for a in "bcdfghklmnprstvz" for b in "aeiou"])
+    picks = stream.integers(len(syllables), size=(N_WORDS, 5))
+    sizes = stream.integers(2, 6, size=N_WORDS)
+    words = ["".join(syllables[pick[:size]]) for pick, size in zip(picks, sizes, strict=True)]
+    weights = np.cumsum(1.0 / np.arange(1, N_WORDS + 1))
+    with path.open("w", encoding="ascii") as file:
+        for first in range(0, n_docs, 10_000):
+            size = min(10_000, n_docs - first)
+            drawn = stream.random(size * N_TOKENS) * weights[-1]
+            numbers = np.searchsorted(weights, drawn, side="right").tolist()
+            for row in range(size):
+                text = " ".join(words[n] for n in numbers[row * N_TOKENS : (row + 1) * N_TOKENS])
+                file.write(json.dumps({"id": str(first + row), "text": text}) + "\n")
+            yield size
+
+
+def _ingest_row(
+    path: Path, few: Path, n_docs: int, folder: str, progress: Progress
+) -> dict[str, Any]:
+    corpus = CorpusConfig(
+        train=Source(format="jsonl", path=str(path)), test=Source(format="jsonl", path=str(few))
+    )
+    config = RunConfig(name="bench", output=str(Path(folder, "output")), corpus=corpus)
+    with connect() as client, measure() as usage:
+        summary = ingest(config, client, progress)
+    assert summary["train"]["documents"] + summary["validation"]["documents"] == n_docs
+    return _row("atd-dask ingest, stores written", n_docs, usage)
+
+
+def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> dict[str, Any]:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(
+        tokenizer=Tokeniser(CorpusConfig().text).words, token_pattern=None, lowercase=False
+    )
+    with progress.task("count with scikit-learn", n_docs, "documents") as task, measure() as usage:
+
+        def texts() -> Iterator[str]:
+            with path.open(encoding="ascii") as file:
+                for line in file:
+                    task.advance(1)
+                    yield json.loads(line)["text"]
+
+        vectorizer.fit_transform(texts())
+    return _row("scikit-learn CountVectorizer, in memory", n_docs, usage)
+
+
+def _row(name: str, n_docs: int, usage: Usage) -> dict[str, Any]:
+    return {
+        "what": name,
+        "documents": n_docs,
+        "seconds": round(usage.seconds, 1),
+        "cpu_seconds": round(usage.cpu_seconds, 1),
+        "documents_per_cpu_second": round(n_docs / usage.cpu_seconds),
+        "peak_gigabytes": round(usage.peak_bytes / 1e9, 2),
+    }

@@ -1,0 +1,440 @@
+"""Measuring detection on problems drawn by a seed.
+
+Every piece is a task that keeps what it found: a null model for each problem and seed, a detection
+with it; for splits with nothing planted the held-out searches, and a detection in every batch. A
+piece is named by all that its result depends on. A model's name tells of its documents and of how
+it is trained, a detection's also of the rules and of the sources that they are written in; so when
+rules change the models stay.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import atd_dask
+from atd_dask.baselines.batch import rank_batch, read_counts
+from atd_dask.bench.detection_quality import REPLICATES
+from atd_dask.config.paper_corpora import TOPICS, paper_config
+from atd_dask.config.rules import make_rules
+from atd_dask.config.run_config import make_detection
+from atd_dask.distribution.calibration import ChanceSearch, search_by_chance
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.engine.warming import compile_detection
+from atd_dask.distribution.grids import Arrays, run_grid
+from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.errors import InputError
+from atd_dask.evaluation.problem_documents import Documents, make_documents
+from atd_dask.evaluation.problem_figures import (
+    Row,
+    describe_problem,
+    judge_groups,
+    judge_null,
+    judge_ranking,
+    judge_run,
+)
+from atd_dask.evaluation.problem_tables import write_candidates, write_tables
+from atd_dask.evaluation.problems import (
+    GENERATED,
+    HALVES,
+    PLANS,
+    SHORT_PLANS,
+    Plan,
+    Pool,
+    Problem,
+    list_null_splits,
+    list_problems,
+)
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.detection_rules import DetectionRules, KeepNothing, tell_nobody
+from atd_dask.kernels.model import Block, Floats, WordTable
+from atd_dask.kernels.training import Convergence, OrderRange
+from atd_dask.kernels.word_switches import complete_table
+from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
+from atd_dask.pipelines.reproduce import check_baselines
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join, write_file
+from atd_dask.storage.stages import stage_key
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.progress import Progress
+
+FORMAT = "atd-dask-problems/2"
+DRAW = 1  # the seed by which the problems are drawn
+NULL_SEED = 1
+ORDERS = {
+    "reuters": OrderRange(TOPICS["reuters"].max, TOPICS["reuters"].min),
+    "newsgroups": OrderRange(TOPICS["newsgroups"].max, TOPICS["newsgroups"].min),
+    GENERATED: OrderRange(20, 5),
+}
+SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
+SHORT_TEST = {"replicates": 19, "level": 0.05}
+# Methods that know the batch, and a setting of each; they are told how many documents are planted.
+BASELINES: dict[str, tuple[str, float]] = {
+    "NN, 20": ("neighbours", 20),
+    "regression": ("regression", 1.0),
+    "KMeans, 20": ("clusters", 20),
+    "KMeans, 40": ("clusters", 40),
+}
+SOURCES = ("kernels", "distribution")  # where the rules of detection are written
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured."""
+
+    halves: tuple[str, ...]
+    only: tuple[str, ...]  # names of problems, as shells match them; all where there are none
+    nulls: bool
+    n_seeds: int
+    rules: str
+    short: bool
+    baselines: bool = False
+    draw: int = DRAW
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        return SHORT_PLANS if self.short else PLANS
+
+    @property
+    def orders(self) -> Mapping[str, OrderRange]:
+        return SHORT_ORDERS if self.short else ORDERS
+
+    def asks_for(self, problem: Problem) -> bool:
+        named = not self.only or any(fnmatch(problem.name, pattern) for pattern in self.only)
+        return named and problem.half in self.halves
+
+    def may_ask_for(self, corpus: str) -> bool:
+        """Whether a problem of this corpus could have a name that is asked for."""
+        starts = [re.split(r"[*?\[]", pattern)[0] for pattern in self.only] or [""]
+        return any(corpus.startswith(s) or s.startswith(f"{corpus}-") for s in starts)
+
+    def make_rules(self) -> DetectionRules:
+        given: dict[str, Any] = {
+            "rules": self.rules,
+            "significance": {"replicates": REPLICATES},
+        }
+        if self.short:
+            given |= {"significance": SHORT_TEST, "membership": {"replicates": 99}}
+        rules = make_rules(make_detection(given))
+        return replace(rules, searches=min(rules.searches, 3)) if self.short else rules
+
+
+def make_request(
+    half: str,
+    only: Sequence[str],
+    nulls: bool,
+    seeds: int,
+    rules: str,
+    short: bool,
+    baselines: bool = False,
+    draw: int = DRAW,
+) -> Request:
+    """What the options of the command ask for."""
+    halves = HALVES if half == "both" else (half,)
+    return Request(halves, tuple(only), nulls, seeds, rules, short, baselines, draw)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A piece of the benchmark."""
+
+    kind: str  # model, detection, baselines, references or null
+    problem: Problem
+    seed: int
+    key: str  # of all that its result depends on
+    needs: tuple[Point, ...] = ()
+    batch: int = 0
+
+    @property
+    def name(self) -> str:
+        batch = f"_batch-{self.batch + 1}" if self.kind == "null" else ""
+        return f"{self.kind}_{self.problem.name}_seed-{self.seed}{batch}_{self.key[:16]}"
+
+
+@dataclass(frozen=True)
+class ProblemWork:
+    """Computes a piece on the worker that runs it, with no client: it is pieces that are spread."""
+
+    stores: Mapping[str, tuple[str, ...]]  # the parts of every corpus
+    orders: Mapping[str, OrderRange]
+    rules: DetectionRules
+
+    def compute(self, point: Point, needed: Sequence[Arrays]) -> Arrays:
+        warm_up()
+        documents = self._make_documents(point.problem)
+        if point.kind == "model":
+            return self._train(point, documents)
+        if point.kind == "baselines":
+            return self._rank(point, documents)
+        table = _unpack_table(needed[0])
+        if point.kind == "references":
+            return self._search_by_chance(point, documents, table)
+        support = needed[1]["support"] if point.kind == "null" else None
+        return self._detect(point, documents, table, support)
+
+    def _make_documents(self, problem: Problem) -> Documents:
+        pools = {}
+        if problem.corpus in self.stores:
+            pools[problem.corpus] = read_pool(self.stores[problem.corpus])
+        return make_documents(problem, pools)
+
+    def _train(self, point: Point, documents: Documents) -> Arrays:
+        orders = self.orders[point.problem.corpus]
+        training = Training(documents.train, orders, Convergence(), point.seed)
+        clock = Clock()
+        table = choose_best(train_restarts(training, 1))
+        return _pack_facts(clock, {"n_topics": table.n_topics}) | {
+            "shared": table.shared,
+            "indptr": table.indptr,
+            "topics": table.topics,
+            "probabilities": table.probabilities,
+        }
+
+    def _rank(self, point: Point, documents: Documents) -> Arrays:
+        train, batch = (read_counts(part) for part in (documents.train, documents.batches[0]))
+        labels, anomalous = documents.labels[0], point.problem.anomalous
+        planted = {label: sum(label in some for some in labels) for label in anomalous}
+        clock = Clock()
+        judged, seconds = {}, {}
+        for name, (method, value) in BASELINES.items():
+            own = Clock()
+            ranking = rank_batch(method, train, batch, point.seed, value)
+            seconds[name] = round(own.seconds, 3)
+            judged[name] = judge_ranking(ranking.order, labels, anomalous)
+            if ranking.groups:
+                judged[name] |= judge_groups(ranking.groups, labels, planted)
+        return _pack_facts(clock, {"baselines": judged, "seconds": seconds})
+
+    def _search_by_chance(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
+        size = documents.batches[0].n_docs
+        chance = ChanceSearch(table, documents.corpora(), self.rules, size, point.seed)
+        clock = Clock()
+        support = []
+        if self.rules.searches > 0:
+            searches = search_by_chance(chance, Runner(), KeepNothing(), tell_nobody)
+            support = [search.support for search in searches]
+        return _pack_facts(clock, {}) | {"support": np.array(support, dtype=np.float64)}
+
+    def _detect(
+        self, point: Point, documents: Documents, table: WordTable, support: Floats | None
+    ) -> Arrays:
+        corpora = documents.corpora(point.batch)
+        labels = documents.labels[point.batch]
+        keeper = None if support is None else KnownSupport(support)
+        clock = Clock()
+        found = detect(table, corpora["test"], corpora, self.rules, point.seed, keeper=keeper)
+        candidates = [
+            {
+                "documents": list(cluster.documents),
+                "labels": [" ".join(labels[row]) for row in cluster.documents],
+                "significant": bool(cluster.significant),
+                "p_value": float(cluster.p_value),
+                "search_p_value": cluster.search_p_value,
+                "support": float(cluster.support),
+                "gain": float(cluster.growth.gain),
+            }
+            for cluster in found
+        ]
+        planted = {
+            label: sum(label in some for some in labels) for label in point.problem.anomalous
+        }
+        return _pack_facts(clock, {"candidates": candidates, "planted": planted})
+
+
+@dataclass(frozen=True)
+class KnownSupport(KeepNothing):
+    """Hands in the held-out searches that were made once for all batches of a split."""
+
+    support: Floats
+
+    def load_chance(self) -> list[HeldOutSearch]:
+        return [HeldOutSearch(support, size=None) for support in self.support.tolist()]
+
+
+class Clock:
+    """CPU time of the thread that runs a piece."""
+
+    def __init__(self) -> None:
+        self._start = time.thread_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.thread_time() - self._start
+
+
+@functools.cache
+def warm_up() -> None:
+    """Compiles, or loads, all kernels in this process, so that no piece is charged for it."""
+    compile_detection()
+    counts = np.ones((8, 6), np.int32) + 3 * (np.arange(6) // 3 == np.arange(8)[:, None] // 4)
+    words = np.tile(np.arange(6, dtype=np.int32), 8)
+    block = Block(np.arange(9) * 6, words, counts.astype(np.int32).ravel())
+    corpus = MemoryCorpus(block, 6)
+    train_restarts(Training(corpus, OrderRange(2, 1), Convergence(), 1), 1)
+
+
+@functools.lru_cache(maxsize=2)
+def read_pool(urls: tuple[str, ...]) -> Pool:
+    """All documents of a corpus, read once in a process."""
+    stores = [CorpusStore.open(url) for url in urls]
+    whole = Block.concatenate([store.rows(0, store.n_docs) for store in stores])
+    labels = [label for store in stores for label in store.labels()]
+    return Pool(whole, labels, stores[0].n_words)
+
+
+def bench_problems(
+    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+) -> str:
+    """Measures what is asked for; gives the tables, which are in the folder `output` too."""
+    if request.baselines:
+        check_baselines()
+    stores = _ingest(request, corpora, output, client, progress)
+    pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
+    problems = list(filter(request.asks_for, list_problems(request.draw, pools, request.plans)))
+    splits = list_null_splits(request.draw, pools, request.plans) if request.nulls else []
+    splits = list(filter(request.asks_for, splits))
+    if not problems and not splits:
+        raise InputError(f"--only must match a problem, got {' '.join(request.only)}")
+    rules = request.make_rules()
+    work = ProblemWork(stores, request.orders, rules)
+    judge_key = stage_key(FORMAT, asdict(rules), digest_sources())
+    keeper = Checkpoints(join(output, "pieces"), FORMAT)
+
+    def run(stage: str, points: Sequence[Point]) -> dict[Point, Row]:
+        with progress.task(stage, len(points), "pieces") as task:
+            found = run_grid(
+                client, work, points, keeper, lambda point: task.advance(piece=point.name)
+            )
+        return {point: _unpack_facts(found[point]) for point in points}
+
+    results = run("planted groups", list_points(problems, request, judge_key))
+    text = _write(output, request, results)
+    if splits:
+        results |= run("batches with nothing planted", list_points(splits, request, judge_key))
+        text = _write(output, request, results)
+    return text
+
+
+def _ingest(
+    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+) -> dict[str, tuple[str, ...]]:
+    """The stores of the corpora that are asked for."""
+    stores = {}
+    for name, plan in request.plans.items():
+        if plan.shape is None and request.may_ask_for(name):
+            config = paper_config(name, corpora, join(output, "corpora", name))
+            ingest(config, client, progress)
+            stores[name] = tuple(corpus_path(config, part) for part in PARTS)
+    return stores
+
+
+def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -> list[Point]:
+    """The pieces of these problems, each after those that it needs."""
+    points: list[Point] = []
+    for problem in problems:
+        for seed in range(1, request.n_seeds + 1) if problem.groups else (NULL_SEED,):
+            orders = request.orders[problem.corpus]
+            how = (asdict(orders), asdict(Convergence()), seed)
+            model = Point("model", problem, seed, stage_key(FORMAT, problem.digest, *how))
+            key = stage_key(model.key, judge_key)
+            points.append(model)
+            if problem.groups:
+                points.append(Point("detection", problem, seed, key, (model,)))
+                if request.baselines:
+                    others = stage_key(FORMAT, problem.digest, BASELINES, "groups", seed)
+                    points.append(Point("baselines", problem, seed, others))
+                continue
+            references = Point("references", problem, seed, key, (model,))
+            points.append(references)
+            points += [
+                Point("null", problem, seed, key, (model, references), batch)
+                for batch in range(len(problem.batches))
+            ]
+    return points
+
+
+def digest_sources() -> str:
+    """Of the code that detection is written in: whoever changes it changes what is found."""
+    home = Path(atd_dask.__file__).parent
+    content = hashlib.sha256()
+    for room in SOURCES:
+        for path in sorted((home / room).glob("*.py")):
+            content.update(f"{room}/{path.name}\n".encode() + path.read_bytes())
+    return content.hexdigest()
+
+
+def _write(output: str, request: Request, results: Mapping[Point, Row]) -> str:
+    """The tables and all that they come from. Times are kept apart: everything else is the same
+    however often and wherever it is measured."""
+    problems: dict[str, Row] = {}
+    nulls: list[Row] = []
+    seconds: dict[str, dict[str, float]] = {}
+    for point, facts in results.items():
+        run = f"{point.problem.name} {point.seed}"
+        parts = {"model": "training", "references": "searches", "baselines": "baselines"}
+        part = parts.get(point.kind, "detection")
+        spent = seconds.setdefault(run, {})
+        spent[part] = spent.get(part, 0.0) + facts["cpu_seconds"]
+        if point.kind == "detection":
+            row = problems.setdefault(
+                point.problem.name, describe_problem(point.problem) | {"runs": []}
+            )
+            n_topics = results[point.needs[0]]["n_topics"]
+            judged = judge_run(facts["planted"], point.seed, facts["candidates"])
+            row["runs"].append(judged | {"n_topics": n_topics})
+        elif point.kind == "baselines":
+            # A detection comes before the baselines of its problem and seed.
+            problems[point.problem.name]["runs"][-1]["baselines"] = facts["baselines"]
+            spent |= facts["seconds"]
+        elif point.kind == "null":
+            nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))
+    rows = list(problems.values())
+    rules = asdict(request.make_rules())
+    content: dict[str, Any] = {"format": FORMAT, "draw": request.draw, "rules": rules}
+    content |= {"problems": rows, "nulls": nulls}
+    text = write_tables(rows, nulls, seconds)
+    _write_json(join(output, "problems.json"), content)
+    _write_json(join(output, "times.json"), seconds)
+    write_file(join(output, "problems.md"), f"{text}\n{write_candidates(rows, nulls)}".encode())
+    return text
+
+
+def _write_json(url: str, content: Any) -> None:
+    write_file(url, json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
+
+
+def _pack_facts(clock: Clock, facts: Row) -> dict[str, Any]:
+    """Facts as an array, which is what is kept of a piece."""
+    text = json.dumps(facts | {"cpu_seconds": round(clock.seconds, 3)}, allow_nan=False)
+    return {"facts": np.frombuffer(text.encode(), np.uint8)}
+
+
+def _unpack_facts(arrays: Arrays) -> Row:
+    facts: Row = json.loads(arrays["facts"].tobytes())
+    return facts
+
+
+def _unpack_table(arrays: Arrays) -> WordTable:
+    return complete_table(
+        _unpack_facts(arrays)["n_topics"],
+        arrays["shared"],
+        arrays["indptr"],
+        arrays["topics"],
+        arrays["probabilities"],
+    )

@@ -1,0 +1,192 @@
+"""`atd-dask bench`: what each part of the work takes on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from atd_dask.cli.options import logging_options, scheduler_option, set_option
+from atd_dask.cli.stopping import stopping_on_request
+from atd_dask.wording import clean
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+
+@click.group()
+def bench() -> None:
+    """Measure this machine beside the tools that people know."""
+
+
+@bench.command("ingest")
+@click.option("--documents", default=1_000_000, help="How many documents to make.")
+@logging_options
+def bench_ingest(documents: int, progress: Progress) -> None:
+    """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
+    from atd_dask.bench.ingest_speed import bench_ingest as measure
+
+    _print_rows(measure(documents, progress))
+
+
+@bench.command("train")
+@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many models of each kind to train."
+)
+@logging_options
+def bench_train(
+    corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
+) -> None:
+    """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
+    from atd_dask.bench.training_quality import bench_training as measure
+
+    names = corpora or ("reuters", "newsgroups")
+    for rows in measure(names, folder, seeds, progress):
+        _print_rows(rows)
+        click.echo()
+
+
+@bench.command("detect")
+@click.argument("corpora", metavar="[CORPUS[:CLASS,CLASS]]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
+)
+@click.option("--default-only", is_flag=True, help="Leave out the other rules, and the speed.")
+@click.option(
+    "--reference",
+    metavar="DIR",
+    help="Measure the speed alone, with the authors' null model from this folder.",
+)
+@logging_options
+def bench_detect(
+    corpora: tuple[str, ...],
+    folder: str | None,
+    seeds: int,
+    default_only: bool,
+    reference: str | None,
+    progress: Progress,
+) -> None:
+    """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
+    the anomalous ones. The speed is that on the first of them."""
+    from atd_dask.bench import detection_quality as measurements
+
+    names = corpora or ("reuters", "synthetic", "newsgroups")
+    variants = measurements.list_variants()
+    if default_only:
+        variants = {"default": variants["default"]}
+    if reference is not None or not default_only:
+        _print_rows(measurements.bench_speed(names[0], folder, reference, progress))
+        click.echo()
+    if reference is not None:
+        return
+    for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
+        _print_rows(rows)
+        click.echo()
+
+
+@bench.command("problems")
+@click.option("--corpora", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--half",
+    type=click.Choice(["choose", "report", "both"]),
+    default="choose",
+    help="Problems for choosing rules, those for when the rules are fixed, or both.",
+)
+@click.option("--only", metavar="GLOB", multiple=True, help="Take problems of such names.")
+@click.option("--nulls/--no-nulls", default=True, help="Whether to look where nothing is planted.")
+@click.option(
+    "--seeds", default=1, type=click.IntRange(min=1), help="How many null models for each problem."
+)
+@click.option("--draw", default=1, type=click.IntRange(min=1), help="The seed of the problems.")
+@click.option("--baselines", is_flag=True, help="Also rank batches by methods that know them.")
+@click.option("--short", is_flag=True, help="A few small generated problems, for a trial.")
+@click.option(
+    "--rules",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    help="The rules of detection.",
+)
+@click.option("--output", metavar="DIR", default="runs/problems", help="Keep everything here.")
+@scheduler_option
+@logging_options
+def bench_problems(
+    corpora: str | None,
+    half: str,
+    output: str,
+    scheduler: str | None,
+    progress: Progress,
+    **wanted: Any,
+) -> None:
+    """Detect in problems drawn by a seed: classes planted in batches, and batches with nothing in
+    them. What is finished in the folder is not done again."""
+    from atd_dask.bench import problem_suite as pipeline
+    from atd_dask.distribution.engine.clients import connect
+    from atd_dask.distribution.engine.observation import hush_when_stopped
+    from atd_dask.progress import redirect_logs
+    from atd_dask.storage.locks import lock_folder
+
+    request = pipeline.make_request(half, **wanted)
+    with (
+        stopping_on_request(),
+        lock_folder(output, progress.warn),
+        redirect_logs(progress),
+        connect(scheduler=scheduler) as client,
+        hush_when_stopped(client),
+    ):
+        click.echo(pipeline.bench_problems(request, corpora, output, client, progress))
+    click.echo(clean(f"all candidates: {output}/problems.md"))
+
+
+@bench.command("job")
+@click.argument("corpus", default="reuters")
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@logging_options
+def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
+    """Do the whole job of CORPUS (reuters, synthetic or newsgroups) and measure all processes."""
+    from atd_dask.bench.whole_job import bench_job as measure
+
+    _print_rows(measure(corpus, folder, progress))
+
+
+@bench.command("batch")
+@click.option(
+    "--documents",
+    default=1_000_000,
+    type=click.IntRange(min=100),
+    help="How many documents to make.",
+)
+@logging_options
+def bench_batch(documents: int, progress: Progress) -> None:
+    """Detect in a large batch of generated documents, in which some share a topic of their own."""
+    from atd_dask.bench.large_batch import bench_batch as measure
+
+    _print_rows(measure(documents, progress))
+
+
+@bench.command("sweeps")
+@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days go by.")
+@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents a day.")
+@click.option("--outbreaks", default=3, help="How many unusual topics come up.")
+@click.option("--seed", default=1, help="From which all chance follows.")
+@click.option("--folder", metavar="DIR", help="Keep everything here; it must be empty.")
+@set_option
+@logging_options
+def bench_sweeps(progress: Progress, **options: Any) -> None:
+    """Sweep a simulated quarter, with outbreaks, drift and kills."""
+    from atd_dask.bench.sweep_simulation import bench_sweeps as measure
+
+    _print_rows(measure(progress=progress, **options))
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    from atd_dask.cli.tables import print_table
+
+    lines = [[_show(value) for value in row.values()] for row in rows]
+    print_table(list(rows[0]), lines, width=None)
+
+
+def _show(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,381 @@
+"""The command `atd-dask`, also reachable as `dask atd`.
+
+Results go to standard output, everything else to standard error. What a command needs is loaded
+when it runs, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from atd_dask import __version__
+from atd_dask.cli.bench_commands import bench
+from atd_dask.cli.options import (
+    FOUND,
+    PROGRESS,
+    VERBOSE,
+    exit_code_option,
+    job_options,
+    logging_options,
+    scheduler_option,
+    set_option,
+    sweep_options,
+)
+from atd_dask.cli.stopping import STOPPED, SignalError, stopping_on_request
+from atd_dask.errors import ConfigError, UserError
+from atd_dask.wording import clean
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.config.run_config import RunConfig
+    from atd_dask.distribution.engine.lazy_client import LazyClient
+    from atd_dask.progress import Progress
+
+# Exit statuses beside 0, which is a command that has finished, and FOUND. One that was stopped by a
+# signal ends with 128 and its number, as shells have it.
+FAILED, MISTAKEN = 1, 2
+
+
+class Commands(click.Group):
+    """Turns whatever goes wrong into a sentence and an exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.exceptions.Exit, click.ClickException):
+            raise
+        except BrokenPipeError:
+            # The reader has gone; Python must not find the pipe broken again at its exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(FAILED)
+        except (KeyboardInterrupt, click.Abort) as error:
+            _find_progress(ctx).error("Stopped on request; run the same command again to go on.")
+            number = error.number if isinstance(error, SignalError) else signal.SIGINT
+            ctx.exit(STOPPED + number)
+        except Exception as error:
+            ctx.exit(_report(error, ctx))
+        return result
+
+
+def _report(error: Exception, ctx: click.Context) -> int:
+    from atd_dask.storage.locks import LockedError
+
+    progress = _find_progress(ctx)
+    if ctx.meta.get(VERBOSE):
+        traceback.print_exception(error)
+    if isinstance(error, UserError):
+        for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
+            progress.error(problem)
+        return MISTAKEN
+    if isinstance(error, LockedError):
+        progress.error(str(error))
+        return FAILED
+    message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+    hint = "" if ctx.meta.get(VERBOSE) else "; --verbose shows where it came from"
+    progress.error(f"{message}{hint}")
+    return FAILED
+
+
+def _find_progress(ctx: click.Context) -> Progress:
+    from atd_dask.progress import make_progress
+
+    progress: Progress = ctx.meta.get(PROGRESS) or make_progress()
+    return progress
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="atd-dask")
+def atd() -> None:
+    """Find groups of documents that share an unusual topic, and what the topic is."""
+
+
+@atd.command()
+@exit_code_option
+@job_options
+def run(exit_code: bool, **options: Any) -> None:
+    """Do the whole job that the file CONF describes."""
+    from atd_dask.cli.tables import print_clusters, print_corpora, print_model
+
+    output, made = _run_job(None, **options)
+    print_corpora(made["corpus"])
+    print_model(made["null_model"])
+    print_clusters(made["result"])
+    _conclude(output, made["result"], exit_code)
+
+
+@atd.command()
+@job_options
+def ingest(**options: Any) -> None:
+    """Make the corpus stores of CONF from its documents."""
+    from atd_dask.cli.tables import print_corpora
+
+    print_corpora(_run_job("ingest", **options)[1]["corpus"])
+
+
+@atd.command()
+@job_options
+def train(**options: Any) -> None:
+    """Train the null model of CONF on its training store."""
+    from atd_dask.cli.tables import print_model
+
+    print_model(_run_job("train", **options)[1]["null_model"])
+
+
+@atd.command()
+@exit_code_option
+@job_options
+def detect(exit_code: bool, **options: Any) -> None:
+    """Find the clusters in the test store of CONF with its null model."""
+    from atd_dask.cli.tables import print_clusters
+
+    output, made = _run_job("detect", **options)
+    print_clusters(made["result"])
+    _conclude(output, made["result"], exit_code)
+
+
+@atd.command()
+@exit_code_option
+@sweep_options
+def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
+    """Test what is new in the repository of CONF since the last sweep."""
+    from atd_dask.cli.tables import print_sweeps
+
+    with _prepare_job(progress=progress, **options) as (config, client):
+        from atd_dask.pipelines import sweep as pipeline
+
+        outcome = pipeline.sweep(config, client, progress, _find_command())
+    print_sweeps(config.output, outcome.lines, outcome.alerts)
+    if exit_code and outcome.alerts:
+        click.get_current_context().exit(FOUND)
+    if outcome.undelivered:
+        click.get_current_context().exit(FAILED)
+
+
+@atd.command()
+@click.argument("run")
+@logging_options
+def report(run: str, progress: Progress) -> None:
+    """Make the page of the run in the folder RUN again."""
+    from atd_dask.pipelines.report import write_report
+    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.runs import list_places
+
+    with ExitStack() as stack:
+        if list_places(run):  # a folder that is no run is left as it is
+            stack.enter_context(stopping_on_request())
+            stack.enter_context(lock_folder(run, progress.warn))
+        click.echo(clean(f"report: {write_report(run)}"))
+
+
+def _conclude(output: str, result: dict[str, Any], exit_code: bool) -> None:
+    """Says where everything is, and ends with the status that was asked for."""
+    from atd_dask.cli.tables import print_places
+    from atd_dask.storage.runs import list_places
+
+    print_places(list_places(output))
+    if exit_code and any(cluster["significant"] for cluster in result["clusters"]):
+        click.get_current_context().exit(FOUND)
+
+
+def _run_job(
+    stage: str | None, fresh: bool, progress: Progress, **options: Any
+) -> tuple[str, dict[str, Any]]:
+    """Runs one stage or all; gives the output folder, and what the stages made."""
+    from atd_dask.storage.runs import is_finished
+
+    with _prepare_job(progress=progress, **options) as (config, client):
+        from atd_dask.pipelines import run as pipeline
+
+        stages = tuple(pipeline.STAGES) if stage is None else (stage,)
+        progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
+        if fresh or options["performance_report"] or not is_finished(config.output, stages):
+            client.open()
+        made: dict[str, Any] = pipeline.run(
+            config, client, progress, fresh=fresh, stages=stages, command=_find_command()
+        )
+    return config.output, made
+
+
+def _find_command() -> list[str]:
+    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+
+
+@contextmanager
+def _prepare_job(
+    conf: str,
+    overrides: tuple[str, ...],
+    scheduler: str | None,
+    output: str | None,
+    performance_report: str | None,
+    metrics_file: str | None,
+    progress: Progress,
+) -> Iterator[tuple[RunConfig, LazyClient]]:
+    """The configuration, and a cluster that starts when it is needed, with the output folder kept
+    from others."""
+    from atd_dask.config.run_config import load
+    from atd_dask.distribution.engine.clients import connect
+    from atd_dask.distribution.engine.counters import keep_counts
+    from atd_dask.distribution.engine.lazy_client import LazyClient
+    from atd_dask.distribution.engine.observation import hush_when_stopped, report_performance
+    from atd_dask.progress import redirect_logs
+    from atd_dask.storage.locks import lock_folder
+
+    if output is not None:
+        overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
+    config = load(conf, overrides)
+    try:
+        with (
+            stopping_on_request(),
+            lock_folder(config.output, progress.warn),
+            keep_counts(metrics_file, config.name, progress.warn),
+            ExitStack() as cluster,
+        ):
+
+            def start() -> Client:
+                import_module("distributed")
+                cluster.enter_context(redirect_logs(progress))
+                # Whether workers are slow to end is of no interest once the work is done.
+                nannies = logging.getLogger("distributed.nanny")
+                cluster.callback(nannies.setLevel, nannies.level)
+                client = cluster.enter_context(connect(config.cluster, scheduler))
+                cluster.callback(nannies.setLevel, logging.ERROR)
+                cluster.enter_context(hush_when_stopped(client))
+                _introduce(client, progress)
+                cluster.enter_context(report_performance(client, performance_report, progress.warn))
+                return client
+
+            yield config, LazyClient(start)
+    except BrokenPipeError as error:
+        # A failure like any other, whereas nobody reading the table below is none.
+        raise ConnectionError(*error.args) from error
+
+
+def _introduce(client: Client, progress: Progress) -> None:
+    """Says where it runs, and whether that place is fit for it."""
+    from atd_dask.distribution.engine.observation import (
+        compare_versions,
+        describe_cluster,
+        format_bytes,
+    )
+
+    cluster = describe_cluster(client)
+    progress.say(
+        f"on {cluster.address}",
+        workers=cluster.workers,
+        threads=cluster.threads,
+        memory=format_bytes(cluster.memory_bytes) if cluster.memory_bytes else "no limit",
+        dashboard=cluster.dashboard,
+    )
+    for warning in compare_versions(client):
+        progress.warn(warning)
+
+
+@atd.command()
+@click.argument("conf", required=False)
+@set_option
+@click.option("--connect", "try_cluster", is_flag=True, help="Also try the Dask cluster.")
+@click.option("--keys", is_flag=True, help="List all keys of a configuration as Markdown.")
+@logging_options
+def validate(
+    conf: str | None,
+    overrides: tuple[str, ...],
+    try_cluster: bool,
+    keys: bool,
+    progress: Progress,
+) -> None:
+    """List every mistake in the file CONF, without running it."""
+    from atd_dask.config.run_config import load, make_table
+
+    if keys:
+        click.echo(make_table())
+    if conf is None:
+        if not keys:
+            raise click.UsageError("Missing argument 'CONF'.")
+        return
+    config = load(conf, overrides)
+    click.echo(f"{clean(conf)}: no mistakes")
+    if try_cluster:
+        from atd_dask.distribution.engine.clients import connect
+
+        with connect(config.cluster) as client:
+            workers = len(cast(Any, client).nthreads())
+            click.echo(f"{client.scheduler_info()['address']} answers, workers: {workers}")
+
+
+@atd.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@logging_options
+def inspect(path: str, as_json: bool, progress: Progress) -> None:
+    """Print what the store, or the output folder of a run or of sweeps, at PATH holds."""
+    from atd_dask.cli.tables import format_facts, print_run
+    from atd_dask.storage.inspection import describe, describe_sweeps
+    from atd_dask.storage.runs import describe_run
+
+    run = describe_run(path)
+    facts = run or describe_sweeps(path) or describe(path)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+    elif run:
+        print_run(run)
+    else:
+        click.echo("\n".join(format_facts(facts)))
+
+
+@atd.command()
+@click.argument("path")
+@logging_options
+@click.pass_context
+def verify(ctx: click.Context, path: str, progress: Progress) -> None:
+    """Check that every byte of the store at PATH, or of all stores in the output folder of a run or
+    of sweeps, is as it was written."""
+    from atd_dask.storage.verification import find_stores
+    from atd_dask.storage.verification import verify as find_damage
+
+    damaged = False
+    for store in find_stores(path):
+        problems = find_damage(store)
+        for problem in problems or ["no damage"]:
+            click.echo(clean(f"{store}: {problem}"))
+        damaged |= bool(problems)
+    if damaged:
+        ctx.exit(FAILED)
+
+
+@atd.command()
+@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option("--seeds", default=3, type=click.IntRange(min=1), help="How many seeds to take.")
+@click.option("--output", metavar="DIR", default="runs/reproduce", help="Put the tables here.")
+@scheduler_option
+@logging_options
+def reproduce(corpora: tuple[str, ...], **options: Any) -> None:
+    """Make the paper's tables for each CORPUS (reuters synthetic newsgroups)."""
+    from atd_dask.cli.reproduce_command import make_tables
+
+    with stopping_on_request():
+        make_tables(
+            corpora or ("reuters", "synthetic", "newsgroups"), introduce=_introduce, **options
+        )
+
+
+atd.add_command(bench)
+
+
+def main() -> None:
+    """The entry point of `atd-dask`."""
+    atd(prog_name="atd-dask")

@@ -1,0 +1,46 @@
+"""What `atd-dask reproduce` does around the pipeline: the folder, the cluster, what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from atd_dask.wording import clean
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+MADE = ("tables.md", "tables.html", "tables.json")
+
+
+def make_tables(
+    names: Sequence[str],
+    folder: str | None,
+    seeds: int,
+    output: str,
+    scheduler: str | None,
+    progress: Progress,
+    introduce: Callable[[Any, Progress], None],
+) -> None:
+    """Prints the tables of each corpus as Markdown as soon as they are there."""
+    from atd_dask.distribution.engine.clients import connect
+    from atd_dask.distribution.engine.observation import hush_when_stopped
+    from atd_dask.pipelines import reproduce as pipeline
+    from atd_dask.progress import redirect_logs
+    from atd_dask.storage.files import join
+    from atd_dask.storage.locks import lock_folder
+
+    configs = pipeline.check_request(names, folder, output)
+    with (
+        lock_folder(output, progress.warn),
+        redirect_logs(progress),
+        connect(scheduler=scheduler) as client,
+        hush_when_stopped(client),
+    ):
+        introduce(client, progress)
+        for text in pipeline.reproduce(configs, seeds, output, client, progress):
+            click.echo(text)
+    for name in MADE:
+        click.echo(clean(f"tables: {join(output, name)}"))

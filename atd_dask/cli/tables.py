@@ -1,0 +1,278 @@
+"""Results for standard output: tables, and what a store holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from atd_dask.evaluation.results import is_raised
+from atd_dask.report.dates import show_moment
+from atd_dask.wording import clean, fold, measure, shorten
+
+WIDTH = 80
+GAP = "  "
+SHOWN_WORDS = 8  # of a cluster
+LABEL_LETTERS = 40
+LEAST_WIDTH = 6  # of a column, however many there are
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    dim: Collection[int] = (),
+    width: int | None = WIDTH,
+) -> None:
+    """A table: framed on a terminal, with some rows dim; columns of plain text elsewhere, which
+    fit into `width` if there is one."""
+    lines = [[clean(cell) for cell in row] for row in (header, *rows)]
+    if sys.stdout.isatty():
+        _print_framed(lines, dim)
+        return
+    widths = [max(map(measure, column)) for column in zip(*lines, strict=True)]
+    if width is not None:
+        widths = _choose_widths(widths, width)
+    for line in lines:
+        cells = [fold(cell, room) for cell, room in zip(line, widths, strict=True)]
+        for pieces in zip_longest(*cells, fillvalue=""):
+            padded = (p + " " * (w - measure(p)) for p, w in zip(pieces, widths, strict=True))
+            print(GAP.join(padded).rstrip())
+
+
+def _choose_widths(widths: list[int], width: int) -> list[int]:
+    """The widths of columns, the widest made narrower until all fit."""
+    room = width - len(GAP) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > LEAST_WIDTH:
+        widest = widths.index(max(widths))
+        widths[widest] -= 1
+    return widths
+
+
+def _print_line(text: str) -> None:
+    """A line of text, on as many lines of WIDTH as it takes; what follows is indented."""
+    line = clean(text)
+    print("\n  ".join([line] if measure(line) <= WIDTH else fold(line, WIDTH - 2)))
+
+
+def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for cell in lines[0]:
+        table.add_column(Text(cell), overflow="fold")
+    for place, line in enumerate(lines[1:]):
+        table.add_row(*map(Text, line), style="dim" if place in dim else None)
+    Console().print(table)
+
+
+def print_corpora(parts: Mapping[str, Mapping[str, Any]]) -> None:
+    """What ingest made: a row for each part of the corpus, a line for each reason why documents
+    were skipped, and where the stores are."""
+    header = ("part", "documents", "copies", "tokens", "terms", "skipped")
+    rows = []
+    remarks = []
+    for name, part in parts.items():
+        skipped = {reason: part["skipped"][reason] for reason in sorted(part["skipped"])}
+        sizes = [part["documents"], part["copies"] or 0, part["tokens"], part["terms"]]
+        sizes.append(sum(found["documents"] for found in skipped.values()))
+        rows.append((name, *(f"{size:,}" for size in sizes)))
+        remarks += [
+            f"{name}: skipped {found['documents']:,}, {reason}; the first: {found['first']}"
+            for reason, found in skipped.items()
+        ]
+    print_table(header, rows)
+    for remark in remarks:
+        _print_line(remark)
+    print_places({f"store of {name}": part["path"] for name, part in parts.items()})
+
+
+def print_model(model: Mapping[str, Any]) -> None:
+    """What training made."""
+    _print_line(
+        f"null model: {model['n_topics']} topics, BIC {model['bic']:,.1f},"
+        f" {model['topics_per_document']:.2f} topics a document,"
+        f" {model['salient_words_per_topic']:.1f} words of its own a topic"
+    )
+    print_places({"null model": model["path"]})
+
+
+_METRICS = ("recall", "precision", "f1", "auc")
+_FIGURES = {"support": "support", "search p-value": "search_p_value", "p-value": "p_value"}
+
+
+def print_clusters(result: Mapping[str, Any]) -> None:
+    """What detection found: a row for each cluster, and after them one for each candidate that
+    failed; then their words, and how they agree with labels. Figures that no candidate has, such as
+    those of repeats, are left out."""
+    header = ["cluster", "documents"]
+    figures = {
+        name: key
+        for name, key in _FIGURES.items()
+        if any(cluster.get(key) is not None for cluster in result["clusters"])
+    }
+    is_repeated = "repeats" in result
+    header += [*figures, *(["repeats"] if is_repeated else ()), "significant"]
+    rows = [
+        [
+            str(cluster["index"]),
+            _count_documents(cluster),
+            *(_show_figure(cluster.get(key)) for key in figures.values()),
+            *([_count_repeats(cluster)] if is_repeated else ()),
+            "yes" if cluster["significant"] else "no",
+        ]
+        for cluster in result["clusters"]
+    ]
+    if rows:
+        failed = [n for n, one in enumerate(result["clusters"]) if not one["significant"]]
+        print_table(header, rows, dim=failed)
+    else:
+        print("no cluster was found")
+    if is_repeated and rows:
+        shown = (f"{c['repeats']['p_value']:.2g} of {c['index']}" for c in result["clusters"])
+        _print_line(f"p-values over all repeats, which decide: {', '.join(shown)}")
+    for cluster in result["clusters"]:
+        words = [w.get("written", w["word"]) for w in cluster["salient_words"] if is_raised(w)]
+        _print_line(f"words of {cluster['index']}: {' '.join(words[:SHOWN_WORDS]) or 'none'}")
+    _print_agreement(result["clusters"])
+    if groups := result.get("copies"):
+        _print_line(_describe_copies(groups))
+    evaluation = result.get("evaluation", {})
+    for name, meaning in (
+        ("group", "mean of the significant clusters"),
+        ("individual", "their documents together"),
+    ):
+        if name in evaluation:
+            f1, auc = evaluation[name]["f1"], evaluation[name]["auc"]
+            print(f"{meaning}: F1 {f1:.2f}, AUC {auc:.2f}")
+
+
+def _print_agreement(clusters: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        [
+            str(cluster["index"]),
+            *(f"{found[name]:.2f}" for name in _METRICS),
+            shorten(found["label"], LABEL_LETTERS),
+        ]
+        for cluster in clusters
+        if (found := cluster.get("evaluation"))
+    ]
+    if rows:
+        print_table(["cluster", "recall", "precision", "F1", "AUC", "label"], rows)
+
+
+def _show_figure(value: float | None) -> str:
+    return "" if value is None else f"{value:,.4g}"
+
+
+def _count_repeats(cluster: Mapping[str, Any]) -> str:
+    """How many have found it."""
+    return f"{cluster['repeats']['found']} of {cluster['repeats']['of']}"
+
+
+def _count_documents(cluster: Mapping[str, Any]) -> str:
+    """Copies are counted apart."""
+    n_copies = cluster.get("n_copies", 0)
+    return f"{cluster['size']:,}" + (f" + {n_copies:,}" if n_copies else "")
+
+
+def _describe_copies(groups: Sequence[Mapping[str, Any]]) -> str:
+    number = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
+    n_docs = sum(group["size"] for group in groups)
+    words = groups[0].get("written", groups[0]["words"])
+    largest = f"{groups[0]['size']:,} documents, {' '.join(words[:SHOWN_WORDS])}"
+    return f"copies: {number} ({n_docs:,} documents) that training lacks; the largest: {largest}"
+
+
+def print_places(places: Mapping[str, str]) -> None:
+    """Where what was made is."""
+    for what, path in places.items():
+        print(clean(f"{what}: {path}"))
+
+
+def print_sweeps(
+    output: str, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Mapping[str, Any]]
+) -> None:
+    """What sweeps found: a row for each, and a line for each cluster that is news."""
+    if not lines:
+        print("nothing new")
+    else:
+        header = ("sweep", "new", "tested", "unseen words", "clusters")
+        print_table(
+            header,
+            [
+                (
+                    str(line["sweep"]),
+                    f"{line['documents']:,}",
+                    f"{line['tested']:,}",
+                    f"{line['unseen_share']:.1%}",
+                    str(len(line["clusters"])),
+                )
+                for line in lines
+            ],
+        )
+    for alert in alerts:
+        for cluster in alert["clusters"]:
+            news = "is new" if cluster["kind"] == "new" else "goes on"
+            words = " ".join(cluster.get("written", cluster["words"])[:SHOWN_WORDS])
+            _print_line(
+                f"sweep {alert['sweep']}: cluster {cluster['cluster']} {news},"
+                f" {len(cluster['documents']):,} of {cluster['size']:,} documents: {words}"
+            )
+    for line in lines:
+        number = line["sweep"]
+        print(clean(f"report of sweep {number}: {output}/sweeps/{number:04d}/report.html"))
+    if lines:
+        print(clean(f"history: {output}/index.html"))
+
+
+def print_run(described: Mapping[str, Any]) -> None:
+    """The summary of a run's folder."""
+    run, result = described["run"], described["result"]
+    if described["writer"]:
+        print(clean(f"being written by {described['writer']}"))
+    if run is not None:
+        for line in _describe_run(run):
+            print(clean(line))
+    if result is not None:
+        corpus = ", ".join(
+            f"{name} {part['documents']:,}" for name, part in result["corpus"].items()
+        )
+        print(clean(f"documents: {corpus}"))
+        print(f"null model: {result['null_model']['n_topics']} topics")
+        print_clusters(result)
+    print_places(described["places"])
+
+
+def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:
+    error = f", {run['error']}" if run["error"] else ""
+    yield f"{run['name']}: {run['status']} after {run['seconds']:,.1f} s{error}"
+    yield f"started: {show_moment(run['started'])}"
+    for name, stage in run["stages"].items():
+        made = stage["made"]
+        seconds = (made or stage)["seconds"]
+        reused = ", reused" if stage["reused"] else ""
+        yield f"{name}: {seconds:,.1f} s{reused if made else ', not finished'}"
+    cluster = run["cluster"]
+    if cluster is not None:
+        yield (
+            f"cluster: {cluster['workers']} workers, {cluster['threads']} threads at"
+            f" {cluster['address']}"
+        )
+    yield f"peak memory: {run['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    yield "versions: " + ", ".join(f"{name} {value}" for name, value in run["versions"].items())
+
+
+def format_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """A line for each fact; what holds further facts is followed by them."""
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield clean(f"{indent}{name}:")
+            yield from format_facts(value, f"{indent}  ")
+        elif isinstance(value, list | tuple):
+            yield clean(f"{indent}{name}: {', '.join(map(str, value))}")
+        else:
+            shown = f"{value:,}" if isinstance(value, int) else str(value)
+            yield clean(f"{indent}{name}: {shown}")

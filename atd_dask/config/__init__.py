@@ -1,0 +1,1 @@
+"""What a user can ask for: the configuration, read from YAML and checked."""

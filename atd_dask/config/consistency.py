@@ -1,0 +1,200 @@
+"""Rules that tie several keys of a configuration together."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from atd_dask.config.sweep_config import SweepConfig
+from atd_dask.errors import InputError
+from atd_dask.kernels.p_values import combine_p_values
+from atd_dask.wording import alternatives
+
+if TYPE_CHECKING:
+    from atd_dask.config.builder import Builder
+    from atd_dask.config.run_config import RunConfig
+    from atd_dask.config.yaml_nodes import MappingNode, Place
+    from atd_dask.text.options import Source
+
+PARTS = ("train", "validation", "test")
+CLUSTERS = ("local", "address", "scheduler_file", "class")
+
+_RECORDS = ("path", "id_field", "text_field", "labels_field", "encoding")
+_COUNTS = ("path", "labels", "vocabulary", "encoding")
+
+# The keys of a source that its format makes use of.
+USED_KEYS: dict[str, tuple[str, ...]] = {
+    "ldac": _COUNTS,
+    "jsonl": _RECORDS,
+    "csv": _RECORDS,
+    "tsv": _RECORDS,
+    "parquet": _RECORDS,
+    "text": ("path", "encoding"),
+    "npz": _COUNTS,
+    "zarr": ("path",),
+    "reuters": ("path",),
+    "newsgroups": ("path",),
+    "synthetic": (),
+}
+
+# The formats of what can grow.
+GROWING = tuple(
+    format for format in USED_KEYS if format not in ("reuters", "newsgroups", "synthetic")
+)
+
+# What sweeps ask of detection.repeats.
+ONCE = (
+    "must be 1 for sweeps, which keep one null model, and by it know the clusters of before, from"
+    " sweep to sweep"
+)
+
+
+def check(config: RunConfig, tree: MappingNode, builder: Builder) -> None:
+    """Notes every broken rule, except where a key that it speaks of has been refused already."""
+    checks = _Checks(config, tree, builder)
+    checks.check_cluster()
+    checks.check_corpus()
+    checks.check_limits()
+    checks.check_evaluation()
+    checks.check_sweep()
+
+
+class _Checks:
+    def __init__(self, config: RunConfig, tree: MappingNode, builder: Builder) -> None:
+        self._config = config
+        self._tree = tree
+        self._builder = builder
+
+    def check_cluster(self) -> None:
+        given = [key for key in CLUSTERS if self._is_given(f"cluster.{key}")]
+        if self._config.cluster is not None and len(given) != 1:
+            got = " and ".join(given) or "none of them"
+            self._note("cluster", f"must have exactly one of {', '.join(CLUSTERS)}, got {got}")
+        for key in ("kwargs", "adapt"):
+            if "class" not in given and self._is_given(f"cluster.{key}"):
+                self._note(f"cluster.{key}", "must stand beside cluster.class, got it alone")
+
+    def check_corpus(self) -> None:
+        corpus = self._config.corpus
+        given = [part for part in PARTS if self._is_given(f"corpus.{part}")]
+        for part in given:
+            source = getattr(corpus, part)
+            if source is not None:
+                self._check_source(source, f"corpus.{part}")
+        share = "corpus.validation_share"
+        if self._is_given(share) and ("validation" in given or self._is_given("corpus.dataset")):
+            self._note(share, "must stand without corpus.validation and dataset, got one of them")
+        if self._is_given("corpus.dataset"):
+            if given:
+                got = f"it with {' and '.join(given)}"
+                self._note("corpus.dataset", f"must stand without {', '.join(PARTS)}, got {got}")
+            if corpus.dataset == "synthetic":
+                self._refuse_keys("a dataset that is not generated, got synthetic")
+            return
+        if not {"train", "test"}.issubset(given):
+            got = " and ".join(given) or "neither"
+            self._note("corpus", f"must have train and test, or dataset, got {got}")
+        self._refuse_keys("corpus.dataset, got no dataset")
+
+    def _refuse_keys(self, companion: str) -> None:
+        for key in ("corpus.path", "corpus.anomalous"):
+            if self._is_given(key):
+                self._note(key, f"must stand with {companion}")
+
+    def _check_source(self, source: Source, key: str) -> None:
+        used = USED_KEYS[source.format]
+        for field in dataclasses.fields(source):
+            if field.name not in ("format", *used) and self._is_given(f"{key}.{field.name}"):
+                users = alternatives(name for name, keys in USED_KEYS.items() if field.name in keys)
+                self._note(
+                    f"{key}.{field.name}",
+                    f"must stand with the format {users}, got {source.format}",
+                )
+        if "path" in used and not self._is_given(f"{key}.path"):
+            self._note(f"{key}.path", f"must be given for the format {source.format}, got nothing")
+        if "encoding" in used and self._is_given(f"{key}.encoding"):
+            self._check_encoding(source, f"{key}.encoding")
+
+    def _check_encoding(self, source: Source, key: str) -> None:
+        from atd_dask.text.readers.records import check_encoding
+
+        try:
+            check_encoding(source)
+        except InputError:
+            rule = "an encoding that leaves ASCII as it is, such as utf-8 or latin-1"
+            self._note(key, f"must be {rule}, got {source.encoding}")
+
+    def check_limits(self) -> None:
+        """Limits that follow from another key."""
+        topics = self._config.null_model.topics
+        if topics.min > topics.max:
+            self._note(
+                "null_model.topics.min",
+                f"must be at most null_model.topics.max, got {topics.min} and {topics.max}",
+                "null_model.topics.max",
+            )
+        if self._is_given("null_model.topics.limit") and topics.limit < topics.max:
+            self._note(
+                "null_model.topics.limit",
+                f"must be at least null_model.topics.max, got {topics.limit} and {topics.max}",
+                "null_model.topics.max",
+            )
+        text = self._config.corpus.text
+        if text.max_distinct is not None and text.min_distinct > text.max_distinct:
+            self._note(
+                "corpus.text.min_distinct",
+                f"must be at most corpus.text.max_distinct, got {text.min_distinct} and"
+                f" {text.max_distinct}",
+                "corpus.text.max_distinct",
+            )
+        significance = self._config.detection.significance
+        least, repeats = 1 / (significance.replicates + 1), self._config.detection.repeats
+        together = ""
+        if repeats > 1 and not significance.searches:
+            least = combine_p_values([least] * repeats)
+            together = f" in {repeats} repeats"
+        if least > significance.level:
+            self._note(
+                "detection.significance.replicates",
+                f"must be enough for a p-value of {significance.level:g}, got"
+                f" {significance.replicates}, which give no less than {least:.2g}{together}",
+                "detection.significance.level",
+            )
+
+    def check_evaluation(self) -> None:
+        test = self._config.corpus.test
+        if self._config.evaluation.anomalous and test is not None:
+            key = "corpus.test.labels"
+            if "labels" in USED_KEYS[test.format] and not self._is_given(key):
+                self._note("evaluation.anomalous", f"must stand with {key}, got no labels", key)
+
+    def check_sweep(self) -> None:
+        """A configuration that says anything of sweeps names a repository that can grow."""
+        if self._config.sweep == SweepConfig():
+            return
+        if self._is_given("corpus.dataset"):
+            self._note("corpus.dataset", "must stand without the section sweep, got both")
+        test = self._config.corpus.test
+        if test is not None and test.format not in GROWING:
+            rule = f"must be {alternatives(GROWING)} for sweeps"
+            self._note("corpus.test.format", f"{rule}, got {test.format}")
+        repeats = self._config.detection.repeats
+        if repeats > 1:
+            self._note("detection.repeats", f"{ONCE}, got {repeats}")
+
+    def _is_given(self, key: str) -> bool:
+        node = self._tree.get(key)
+        return node is not None and not getattr(node, "is_null", False)
+
+    def _note(self, key: str, sentence: str, *others: str) -> None:
+        if not self._builder.is_broken(key, *others):
+            self._builder.note(key, sentence, self._find_place(key, *others))
+
+    def _find_place(self, *keys: str) -> Place:
+        """The place of the first key that is given, or else of the section of the first."""
+        for key in keys:
+            node = self._tree.get(key)
+            if node is not None:
+                return node.place
+        section, _, _ = keys[0].rpartition(".")
+        return self._find_place(section) if section else self._tree.place

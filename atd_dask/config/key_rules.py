@@ -1,0 +1,93 @@
+"""The rules of keys whose classes are those of other rooms: sources, text and clusters."""
+
+from __future__ import annotations
+
+from atd_dask.config.consistency import USED_KEYS
+from atd_dask.config.settings import Rule, RuleTable
+from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, TlsFiles
+from atd_dask.text.languages import LANGUAGES
+from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.segmentation import SEGMENTATIONS
+from atd_dask.text.splitting import TOKENS
+from atd_dask.text.words import LETTERS, STEMMERS, STOP_WORDS
+
+FORMATS = tuple(USED_KEYS)
+
+RULES: RuleTable = {
+    Source: {
+        "format": Rule("the format of the documents", choices=FORMATS),
+        "path": Rule("a file, a folder or a glob", is_input=True),
+        "labels": Rule("a file with a line of labels for each document (ldac, npz)", is_input=True),
+        "vocabulary": Rule(
+            "a file with a word on each line, the first for term 0 (ldac, npz)",
+            is_input=True,
+        ),
+        "id_field": Rule("the field of a document's id (jsonl, csv, tsv, parquet)"),
+        "text_field": Rule("the field of its text (jsonl, csv, tsv, parquet)"),
+        "labels_field": Rule("the field of its labels (jsonl, csv, tsv, parquet)"),
+        "encoding": Rule("the encoding of the text; it must leave ASCII as it is"),
+    },
+    TextOptions: {
+        "language": Rule(
+            "the language of the documents; `auto` finds it out from train, `other` is any that is"
+            " not listed",
+            choices=LANGUAGES,
+        ),
+        "tokens": Rule(
+            "`words+numbers` also keeps numbers and words with digits; `code` is for logs and"
+            " source code",
+            choices=TOKENS,
+        ),
+        "letters": Rule("which letters make words", choices=LETTERS),
+        "min_letters": Rule(
+            "shorter words are dropped; 2 are enough for a word with a digit or in a script such as"
+            " Han, kana, Hangul and Thai, unless `language` is english and `tokens` words",
+            at_least=1,
+        ),
+        "stop_words": Rule(
+            "the list of words that are dropped; `language` takes that of the language, english-1"
+            " for English",
+            choices=STOP_WORDS,
+        ),
+        "extra_stop_words": Rule("further words that are dropped"),
+        "stemmer": Rule(
+            "how words are stemmed; `language` takes the stemmer of the language, porter-nltk for"
+            " English",
+            choices=STEMMERS,
+        ),
+        "segmentation": Rule(
+            "how text in scripts without blanks between words is cut; `auto` is `icu` where the"
+            " extra `segmentation` is installed",
+            choices=SEGMENTATIONS,
+        ),
+        "min_distinct": Rule("documents with fewer distinct words are skipped", at_least=1),
+        "max_distinct": Rule("documents with more distinct words are skipped", at_least=1),
+        "max_bytes": Rule("larger documents are skipped", at_least=1),
+        "min_document_frequency": Rule(
+            "words in fewer training documents are left out of the vocabulary", at_least=1
+        ),
+    },
+    ClusterOptions: {
+        "local": Rule("a cluster of processes on this machine"),
+        "address": Rule("the address of a Dask scheduler, such as tcp://host:8786"),
+        "scheduler_file": Rule("the file that a Dask scheduler wrote", is_input=True),
+        "class_": Rule("a cluster class to start, such as dask_kubernetes.operator.KubeCluster"),
+        "kwargs": Rule("what the class is called with"),
+        "adapt": Rule("what its method adapt is called with, such as minimum and maximum"),
+        "security": Rule("TLS, with PEM files"),
+    },
+    LocalOptions: {
+        "workers": Rule("processes; auto is one for each CPU", at_least=1),
+        "threads": Rule("threads of each; auto shares out the CPUs", at_least=1),
+        "memory_limit": Rule(
+            "the memory of each",
+            pattern=r"auto|[0-9]+(\.[0-9]+)? ?([kMGTP]i?)?B?",
+            pattern_words="auto, a number of bytes or a size such as 4GiB",
+        ),
+    },
+    TlsFiles: {
+        "ca": Rule("the certificate of the authority", is_input=True),
+        "cert": Rule("the certificate of this side", is_input=True),
+        "key": Rule("the key of this side", is_input=True),
+    },
+}

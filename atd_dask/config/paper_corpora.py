@@ -1,0 +1,78 @@
+"""The corpora of the paper, as configurations of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atd_dask.config.inputs import find_input
+from atd_dask.config.run_config import (
+    DATASETS,
+    CorpusConfig,
+    DetectionConfig,
+    EvaluationConfig,
+    NullModelConfig,
+    RunConfig,
+    SignificanceConfig,
+    TopicsConfig,
+)
+from atd_dask.errors import InputError
+from atd_dask.text import datasets
+from atd_dask.text.options import Source
+
+ANOMALOUS = {
+    "reuters": ("coffee", "ship"),
+    "newsgroups": ("rec.sport.hockey", "talk.politics.mideast"),
+    "synthetic": ("10", "11"),
+}
+TOPICS = {
+    "reuters": TopicsConfig(max=35, min=10),
+    "newsgroups": TopicsConfig(max=40, min=10),
+    "synthetic": TopicsConfig(max=15, min=5),
+}
+REPLICATES = {"reuters": 2000, "newsgroups": 1000, "synthetic": 1000}
+
+
+def paper_config(name: str, corpora: str | None, output: str) -> RunConfig:
+    """What `conf/<name>.yaml` says, which an installed package does not bring along.
+
+    With a folder of prepared corpora the documents are its files `<name>/train.ldac.gz` and so on,
+    already counted and divided; without, the named dataset.
+    """
+    if name not in DATASETS:
+        raise InputError(f"a corpus of the paper must be {' or '.join(DATASETS)}, got {name}")
+    return RunConfig(
+        name=name,
+        output=output,
+        corpus=_dataset(name) if corpora is None else _prepared(name, corpora),
+        null_model=NullModelConfig(topics=TOPICS[name]),
+        detection=DetectionConfig(significance=SignificanceConfig(replicates=REPLICATES[name])),
+        evaluation=EvaluationConfig(anomalous=ANOMALOUS[name]),
+    )
+
+
+def _dataset(name: str) -> CorpusConfig:
+    if name not in datasets.NAMES:
+        return CorpusConfig(dataset=name)
+    return CorpusConfig(dataset=name, anomalous=ANOMALOUS[name], text=datasets.preparation(name))
+
+
+def _prepared(name: str, corpora: str) -> CorpusConfig:
+    folder = _find(corpora, "the folder of prepared corpora")
+
+    def find(file: str) -> str:
+        return _find(f"{folder}/{name}/{file}", f"a file of the prepared corpus {name}")
+
+    # The words of the generated corpus are numbers, which need no file.
+    vocabulary = None if name == "synthetic" else find("vocabulary.txt")
+
+    def source(part: str) -> Source:
+        return Source("ldac", find(f"{part}.ldac.gz"), find(f"{part}.labels"), vocabulary)
+
+    return CorpusConfig(train=source("train"), validation=source("validation"), test=source("test"))
+
+
+def _find(path: str, role: str) -> str:
+    found, rule = find_input(path, Path.cwd())
+    if rule is not None:
+        raise InputError(f"{role} must be {rule}, got {path}")
+    return found

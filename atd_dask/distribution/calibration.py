@@ -1,0 +1,134 @@
+"""The search of a detection where there is nothing to find: in normal documents held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.newwords import admit_new_words
+from atd_dask.distribution.search_space import is_small, open_field
+from atd_dask.distribution.training import ClusterPasses
+from atd_dask.errors import TooLittleTrainingError
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.calibration import (
+    BlocksOf,
+    HeldOutSearch,
+    JoinedCorpus,
+    draw_held_out,
+    refit,
+)
+from atd_dask.kernels.detection_rules import (
+    DetectionRules,
+    FoundCluster,
+    Keeper,
+    KeepNothing,
+    Tell,
+)
+from atd_dask.kernels.model import WordTable
+from atd_dask.kernels.passes import LocalPasses, Passes
+from atd_dask.kernels.training import Convergence, CostTerms
+
+# So many documents and words of what a search finds are kept, for people to look at.
+NAMED_DOCUMENTS = 3
+NAMED_WORDS = 8
+
+
+@dataclass(frozen=True)
+class ChanceSearch:
+    """The search of a detection, to be run in batches that hold no anomaly."""
+
+    table: WordTable
+    corpora: Mapping[str, Corpus]
+    rules: DetectionRules
+    n_batch: int
+    seed: int
+
+    @property
+    def normal(self) -> Corpus:
+        """All documents that are known to be normal."""
+        return JoinedCorpus((self.corpora["train"], self.corpora["validation"]))
+
+
+def check_size(chance: ChanceSearch, n_docs: int) -> None:
+    """A batch can be compared only with batches that are as large."""
+    n_normal = chance.normal.n_docs
+    if 2 * n_docs > n_normal:
+        raise TooLittleTrainingError(
+            "there must be at least twice as many normal documents as documents to be searched, got"
+            f" {n_normal:,} and {n_docs:,}: give more documents for training, fewer at a time to"
+            " search, or set detection.significance.searches to 0 and trust the bootstrap alone"
+        )
+
+
+def search_by_chance(
+    chance: ChanceSearch, runner: Runner, keeper: Keeper, tell: Tell
+) -> tuple[HeldOutSearch, ...]:
+    """What all searches in held-out documents find, made once for all clusters.
+
+    Searches in small batches run side by side, a task each; those in large ones are spread.
+    """
+    searches = list(keeper.load_chance())
+    waiting = range(len(searches), chance.rules.searches)
+    found: Iterable[HeldOutSearch]
+    if is_small(draw_held_out(chance.normal, chance.n_batch, chance.seed, 0)[0]):
+        found = runner.map(search_held_out, chance, waiting)
+    else:
+        found = (search_held_out(chance, index, runner) for index in waiting)
+    for one in found:
+        searches.append(one)
+        keeper.save_chance(searches)
+        largest = max(search.support for search in searches)
+        tell("searches", {"done": len(searches), "largest_support": largest})
+    return tuple(searches)
+
+
+def search_held_out(
+    chance: ChanceSearch, index: int, runner: Runner | None = None
+) -> HeldOutSearch:
+    """The best candidate of a whole search in held-out documents."""
+    runner = runner or Runner()
+    rules, normal = chance.rules, chance.normal
+    held: Corpus
+    rest: Corpus
+    held, rest = draw_held_out(normal, chance.n_batch, chance.seed, index)
+    rows = held.chosen
+    if is_small(normal):
+        held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
+    terms = CostTerms(rules.authors, rules.lda)
+    with ExitStack() as opened:
+        passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)
+        if runner.client is not None:
+            passes = opened.enter_context(ClusterPasses(runner.client, rest))
+        table = refit(chance.table, passes, Convergence(again=False), terms)
+    if rules.unseen:
+        table = admit_new_words(runner, table, held, rest)
+    fitter = rules.fitter(table)
+    home = rest if rules.home == "train" else chance.corpora["validation"]
+    everyone = np.ones(held.n_docs, dtype=np.bool_)
+    with open_field(runner, held, home, rest, rules, fitter) as field:
+        search = field.search(everyone, (chance.seed, "chance", index))
+        candidates = islice(search.propose(runner, KeepNothing(), 1), rules.failures)
+        best = max(candidates, key=lambda candidate: candidate.support, default=None)
+        if best is None:
+            return HeldOutSearch(0.0)
+        documents = np.array(best.documents)
+        words = search.batch.train(documents).raised_words(table.shared)
+        return HeldOutSearch(
+            float(best.support),
+            len(documents),
+            tuple(rows[documents[:NAMED_DOCUMENTS]].tolist()),
+            tuple(words[:NAMED_WORDS].tolist()),
+        )
+
+
+def compare_with_chance(
+    cluster: FoundCluster, searches: Sequence[HeldOutSearch], level: float
+) -> FoundCluster:
+    """A cluster is significant if searches in held-out documents seldom find as much support."""
+    judged = replace(cluster, searches=tuple(searches))
+    return replace(judged, significant=judged.deciding_p_value <= level)

@@ -1,0 +1,287 @@
+"""The search for one cluster: proposals side by side, the best supported first.
+
+By default proposals settle from many starts. By the paper's rules several documents are grown to a
+few, and the one of largest gain to its end. In a batch that is small enough for every worker a
+start is a task. In a batch of shards everything stays here, and every step of it is spread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.distribution.engine.events import listen, report
+from atd_dask.distribution.engine.runner import Kept, Runner
+from atd_dask.distribution.shards import NewTopic
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.bootstrap import Pool
+from atd_dask.kernels.detection_rules import DetectionRules, Keeper, Tell, tell_nobody
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.growth import Grower, Growth, MembershipTest, choose_seeds, grow_few
+from atd_dask.kernels.model import Ints
+from atd_dask.kernels.next_document import Searched
+from atd_dask.kernels.proposals import Proposal, ProposalSearch
+from atd_dask.kernels.starts import UnexpectedWords, choose_apart
+from atd_dask.kernels.support import NormalDocuments
+
+# A growth is kept and reported after a document that joins, but not more often.
+SECONDS_BETWEEN = 1.0
+
+# Previews in so many documents make a task of some tens of milliseconds; but few seeds at a time,
+# so that all workers have some.
+DOCUMENTS_PER_TASK = 2**12
+MOST_SEEDS = 5
+
+# Of the starts, one in so many is a document; the others are words. So many times as many words are
+# looked at as are needed, because many have the same documents.
+DOCUMENT_STARTS = 3
+WORDS_FOR_EACH = 3
+
+# So many of the next proposals may be parts of the same cluster as one.
+MOST_MERGED = 6
+
+
+@dataclass(frozen=True)
+class ClusterSearch:
+    """The search for one cluster among the documents that are still available."""
+
+    fitter: Fitter
+    batch: Searched
+    available: NDArray[np.bool_]
+    rules: DetectionRules
+    pool: Pool  # of the tests of membership
+    normal: NormalDocuments
+    key: tuple[object, ...]  # what the random numbers are for
+
+    @property
+    def grower(self) -> Grower:
+        rules = self.rules
+        return Grower(
+            self.batch,
+            self.available,
+            rules.stop,
+            self.fitter,
+            self.pool,
+            self.key,
+            rules.max_size,
+        )
+
+    @property
+    def proposer(self) -> ProposalSearch:
+        return ProposalSearch(
+            self.batch,
+            self.available,
+            self.rules.settling,
+            self.fitter,
+            self.normal,
+            self.rules.max_size,
+        )
+
+    def propose(
+        self, runner: Runner, keeper: Keeper, index: int, tell: Tell = tell_nobody
+    ) -> Iterator[Growth]:
+        """Candidates from the best supported on; `index` is the number of the first."""
+        if not self.rules.settle:
+            growth = self._grow_best(runner, keeper, index, tell)
+            if growth is not None:
+                yield growth
+            return
+        proposals = keeper.load_proposals(index)
+        if proposals is None:
+            proposals = self._settle(runner, self._find_starts())
+            keeper.save_proposals(index, proposals)
+        tried: list[Proposal] = []
+        ranked = rank(proposals)
+        for place, proposal in enumerate(ranked):
+            if any(proposal.is_like(other) for other in tried):
+                continue
+            growth = keeper.load_growth(index)
+            if growth is None:
+                growth = self._refine(runner, ranked[place : place + MOST_MERGED])
+                keeper.save_growth(index, growth)
+            tried += [proposal, Proposal(growth.documents, growth.support)]
+            tell("grown", _describe_grown(index, growth))
+            index += 1
+            yield growth
+
+    def _find_starts(self) -> list[Ints]:
+        """Documents by themselves, from which some are grown, and those of unexpected words."""
+        n_documents = -(-self.rules.seeds // DOCUMENT_STARTS)
+        seeds = choose_seeds(self.batch, self.available, n_documents)
+        n_words = self.rules.seeds - n_documents
+        everyone = np.ones(len(self.normal.batch), dtype=np.bool_)
+        words = UnexpectedWords.of(
+            self.batch.count_documents(self.available),
+            int(np.count_nonzero(self.available)),
+            self.normal.batch.count_documents(everyone),
+            len(everyone),
+            self.fitter.context.table.shared,
+        )
+        first = words.first(WORDS_FOR_EACH * n_words)
+        having = self.batch.find_having(self.available, words.lifts, first)
+        sets = choose_apart([documents.rows for documents in having], n_words)
+        return [np.array([seed]) for seed in seeds] + sets
+
+    def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+        found = runner.map(settle_start, self.proposer, starts)
+        return [proposal for proposal in found if proposal is not None]
+
+    def _refine(self, runner: Runner, proposals: Sequence[Proposal]) -> Growth:
+        # Closed here: left to be collected, it might be closed by another thread.
+        with closing(runner.map(refine_proposal, self.proposer, [proposals])) as step:
+            refined: Growth = next(step)
+        return refined
+
+    def _grow_best(self, runner: Runner, keeper: Keeper, index: int, tell: Tell) -> Growth | None:
+        """Several documents are grown to a few, side by side, and that of largest gain is grown to
+        its end."""
+        growth = keeper.load_growth(index)
+        if growth is None:
+            seeds = choose_seeds(self.batch, self.available, self.rules.seeds)
+            if not seeds:
+                return None
+            seed = seeds[0]
+            if len(seeds) > 1:
+                seed = seeds[int(np.argmax(self._preview(runner, seeds)))]
+            growth = Growth(seed)
+        if not growth.ended:
+            growth = self._grow(growth, runner, keeper, index, tell)
+            if self.rules.searches > 0:
+                judged = self.proposer.judge(np.sort(np.array(growth.documents)))
+                growth = replace(growth, support=judged.support)
+            keeper.save_growth(index, growth)
+        tell("grown", _describe_grown(index, growth))
+        return growth
+
+    def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
+        size = min(max(DOCUMENTS_PER_TASK // len(self.batch), 1), MOST_SEEDS)
+        pieces = [seeds[first : first + size] for first in range(0, len(seeds), size)]
+        return [
+            gain for gains in runner.map(preview_clusters, self.grower, pieces) for gain in gains
+        ]
+
+    def _grow(
+        self, growth: Growth, runner: Runner, keeper: Keeper, index: int, tell: Tell
+    ) -> Growth:
+        with listen(runner.client, lambda facts: tell("growth", facts)) as topic:
+            given = (self.grower, keeper, index, topic)
+            # Closed here: left to be collected, it might be closed by another thread.
+            with closing(runner.map(grow_cluster, given, [growth])) as step:
+                grown: Growth = next(step)
+        return grown
+
+
+def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """From the best supported on; of equals the one that was found first."""
+    return sorted(proposals, key=lambda proposal: -proposal.support)
+
+
+def settle_start(proposer: ProposalSearch, start: Ints) -> Proposal | None:
+    return proposer.fork().settle(start)
+
+
+def refine_proposal(proposer: ProposalSearch, proposals: Sequence[Proposal]) -> Growth:
+    """The first of some proposals, merged with others that are parts of the same cluster, parted
+    where it is two, and refined."""
+    mine = proposer.fork()
+    first, *others = proposals
+    merged = mine.merge(first, others)
+    part = mine.part(merged)
+    rest = np.setdiff1d(merged.documents, part.documents)
+    refined = mine.without(rest).refine(part)
+    documents = np.array(refined.documents)
+    gain = mine.batch.gain(documents, mine.batch.train(documents))
+    return Growth(
+        seed=refined.documents[0],
+        ended=True,
+        documents=refined.documents,
+        gain=gain,
+        support=refined.support,
+    )
+
+
+def _describe_grown(index: int, growth: Growth) -> dict[str, object]:
+    return {"cluster": index, "size": len(growth.documents), "support": growth.support}
+
+
+def preview_clusters(grower: Grower, seeds: Sequence[int]) -> list[float]:
+    return [gain for seed in seeds for gain in grower.fork().preview([seed])]
+
+
+def grow_cluster(given: tuple[Grower, Keeper, int, str | None], growth: Growth) -> Growth:
+    grower, keeper, index, topic = given
+    last = time.monotonic()
+
+    def keep(growth: Growth) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN and not growth.ended:
+            last = time.monotonic()
+            keeper.save_growth(index, growth)
+            report(topic, _describe(index, grower, growth))
+
+    return grower.fork().grow(growth, keep)
+
+
+def _describe(index: int, grower: Grower, growth: Growth) -> dict[str, object]:
+    facts = {"cluster": index, "size": len(growth.so_far), "score": growth.steps[-1].score}
+    return {**facts, **grower.count_tests(growth)}
+
+
+@dataclass(frozen=True)
+class SpreadSearch(ClusterSearch):
+    """The search in a batch of shards, all seeds a document further in every round."""
+
+    tests: Kept  # where documents are tested: the fitter and the pool
+
+    def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+        alone = [int(start[0]) for start in starts if len(start) == 1]
+        grown = iter(grow_few(self.batch, self.available, alone))
+        proposer = self.proposer
+        found = [proposer.settle(next(grown) if len(start) == 1 else start) for start in starts]
+        return [proposal for proposal in found if proposal is not None]
+
+    def _refine(self, runner: Runner, proposals: Sequence[Proposal]) -> Growth:
+        return refine_proposal(self.proposer, proposals)
+
+    def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
+        return self.grower.preview(seeds)
+
+    def _grow(
+        self, growth: Growth, runner: Runner, keeper: Keeper, index: int, tell: Tell
+    ) -> Growth:
+        grower = SpreadGrower(**vars(self.grower), runner=runner, tests=self.tests)
+
+        def keep(growth: Growth) -> None:
+            if not growth.ended:
+                keeper.save_growth(index, growth)
+                tell("growth", _describe(index, grower, growth))
+
+        keeper.save_growth(index, growth)
+        return grower.grow(growth, keep)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadGrower(Grower):
+    """While a worker tests a candidate, the next model is trained here, on the cluster with it."""
+
+    runner: Runner
+    tests: Kept
+
+    def _run_test(
+        self, test: MembershipTest, topic: Alternative, documents: NDArray[np.int64]
+    ) -> int:
+        wait = self.runner.start(run_test, self.tests, (test, NewTopic.of(topic)))
+        self.batch.train(np.append(documents, test.document))
+        n_reaching: int = wait()
+        return n_reaching
+
+
+def run_test(given: tuple[Fitter, Pool], question: tuple[MembershipTest, NewTopic]) -> int:
+    fitter, pool = given
+    test, topic = question
+    return test.count(fitter, topic.complete(fitter.context.table.shared), pool)

@@ -1,0 +1,1 @@
+"""All that knows `dask.distributed`."""

@@ -1,0 +1,130 @@
+"""Running pieces of work on a cluster, or here: what does not know which of both it is."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.distribution.engine.keys import task_key
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+TASKS_PER_THREAD = 3
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Results that stay where they were made. On a cluster they are results of tasks, which Dask
+    makes again when the worker that had them is gone."""
+
+    results: Sequence[Any]
+    shared: Any
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs independent pieces on a cluster, or here."""
+
+    client: Client | None = None
+
+    def map(
+        self, step: Callable[..., Any], shared: Any, pieces: Iterable[Any]
+    ) -> Generator[Any, None, None]:
+        """step(shared, piece) for every piece, in order, with a bound on those under way. Closed
+        early, it cancels what is outstanding."""
+        if self.client is None:
+            for piece in pieces:
+                yield step(shared, piece)
+            return
+        held = self._hold(step, shared)
+        threads = sum(self.client.nthreads().values())
+        under_way: deque[Future[Any]] = deque()
+        waiting = enumerate(pieces)
+        try:
+            while True:
+                for number, piece in waiting:
+                    under_way.append(self._submit(step, number, held, piece))
+                    if len(under_way) >= TASKS_PER_THREAD * max(threads, 1):
+                        break
+                if not under_way:
+                    return
+                yield under_way.popleft().result()
+        finally:
+            self.client.cancel([held, *under_way])
+
+    def keep(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> Kept:
+        """step(shared, piece) for every piece, whose results are to be asked."""
+        if self.client is None:
+            return Kept([step(shared, piece) for piece in pieces], shared)
+        held = self._hold(step, shared)
+        futures = [self._submit(step, number, held, piece) for number, piece in enumerate(pieces)]
+        return Kept(futures, held)
+
+    def ask(
+        self, step: Callable[..., Any], kept: Kept, questions: Iterable[tuple[int, Any]]
+    ) -> list[Any]:
+        """step(result, question) for some of the kept results, which are named by their numbers;
+        the answers come in the order of the questions."""
+        if self.client is None:
+            return [step(kept.results[number], question) for number, question in questions]
+        # What waits for an answer goes before what only waits for its turn.
+        futures = [
+            self._submit(step, number, kept.results[number], question, priority=1)
+            for number, question in questions
+        ]
+        try:
+            answers: list[Any] = self.client.gather(futures)
+        finally:
+            self.client.cancel(futures)
+        return answers
+
+    def drop(self, kept: Kept) -> None:
+        """What was kept is not needed any more."""
+        if self.client is not None:
+            self.client.cancel([*kept.results, kept.shared])
+
+    def start(self, step: Callable[..., Any], kept: Kept, question: Any) -> Callable[[], Any]:
+        """Starts step(result, question) for the first of the kept results, beside what is done
+        here; gives the function that waits for the answer."""
+        if self.client is None:
+            return lambda: step(kept.results[0], question)
+        future = self._submit(step, 0, kept.results[0], question, priority=1)
+
+        def wait() -> Any:
+            try:
+                return future.result()
+            finally:
+                future.cancel()
+
+        return wait
+
+    def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any]:
+        assert self.client is not None
+        key = task_key(f"hold-for-{_name(step)}")
+        return self.client.submit(hold, shared, key=key, pure=False)
+
+    def _submit(
+        self, step: Callable[..., Any], number: int, *arguments: Any, **options: Any
+    ) -> Future[Any]:
+        assert self.client is not None
+        key = task_key(_name(step), number)
+        return self.client.submit(step, *arguments, key=key, pure=False, **options)
+
+
+def _name(step: Callable[..., Any]) -> str:
+    return step.__name__.replace("_", "-")
+
+
+def hold(value: Any, _: Any = None) -> Any:
+    """A value as the result of a task, which Dask makes again when its worker is gone."""
+    return align(value)
+
+
+def align(value: Any) -> Any:
+    """The same value in memory of its own. What comes over the wire stands at odd addresses there,
+    and for arrays at such an address all kernels would be compiled once more."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301  what came as a pickle

@@ -1,0 +1,183 @@
+"""Where clusters are looked for: a batch fitted to the null model, and the pool beside it.
+
+The unit of work follows its cost. A small batch goes to every worker as a whole: there a task is a
+whole growth, and growths run side by side. A large batch is cut into shards, and every question
+about it is a task for each of them. Either way the same documents are judged by the same kernels in
+the same order, so the bytes are the same, as they are without a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.distribution.cluster_search import ClusterSearch, SpreadSearch
+from atd_dask.distribution.engine.counters import count
+from atd_dask.distribution.engine.runner import Kept, Runner, hold
+from atd_dask.distribution.replicates import PooledReplicates, Replicates, SpreadReplicates
+from atd_dask.distribution.shards import ShardedBatch
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
+from atd_dask.kernels.calibration import SomeRows
+from atd_dask.kernels.detection_rules import DetectionRules
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.fitting import Fit
+from atd_dask.kernels.model import Block, Ints
+from atd_dask.kernels.next_document import Batch, Sample
+from atd_dask.kernels.philox import make_key
+from atd_dask.kernels.support import NormalDocuments
+
+# Up to here a batch goes to every worker: 64 MB, and half as much again for a growth.
+SMALL_ENTRIES = 2**22
+
+# So much of the normal documents goes along with every search: 32 MB.
+NORMAL_ENTRIES = 2**21
+
+
+def is_small(batch: Corpus) -> bool:
+    return batch.n_entries <= SMALL_ENTRIES
+
+
+class Field(Protocol):
+    """A batch as it is searched, under one null model."""
+
+    def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch: ...
+
+    def replicates(
+        self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
+    ) -> Replicates:
+        """Bootstrap clusters in the likeness of these documents; `outside` has those of the batch
+        that may be mothers where the pool has any of it."""
+
+
+@contextmanager
+def open_field(
+    runner: Runner,
+    test: Corpus,
+    home: Corpus,
+    train: Corpus,
+    rules: DetectionRules,
+    fitter: Fitter,
+) -> Iterator[Field]:
+    """Fits a batch, the corpus `home` from which mothers are drawn, and normal documents of
+    `train`."""
+    block, fit = fit_corpus(runner, home, fitter)
+    beside = Sample(block, fit)
+    pool = rules.make_pool(fitter, block, fit)
+    normal = fit_normal(runner, train, rules, fitter)
+    if is_small(test):
+        batch = fitter.batch(*fit_corpus(runner, test, fitter))
+        yield WholeField(fitter, batch, beside, pool, normal, rules)
+        return
+    tests = runner.keep(hold, (fitter, pool), [None])
+    shards = ShardedBatch(runner, test, fitter)
+    try:
+        yield ShardedField(fitter, shards, beside, pool, normal, rules, tests)
+    finally:
+        shards.close()
+        runner.drop(tests)
+
+
+def fit_normal(
+    runner: Runner, train: Corpus, rules: DetectionRules, fitter: Fitter
+) -> NormalDocuments:
+    """Documents of `train` at even distances, as many as go along; none where nothing is held
+    against them."""
+    step = max(-(-train.n_entries // NORMAL_ENTRIES), 1)
+    rows = np.arange(0, train.n_docs if rules.settle or rules.searches else 0, step)
+    block, fit = fit_corpus(runner, SomeRows(train, rows), fitter)
+    return NormalDocuments(fitter.batch(block, fit, fixed=True))
+
+
+def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, Fit]:
+    """All documents of a corpus, and their fit to the null model."""
+    blocks = range(len(corpus.block_starts) - 1)
+    fits = list(runner.map(fit_corpus_block, (corpus, fitter), blocks))
+    return corpus.rows(0, corpus.n_docs), Fit.concatenate(fits)
+
+
+def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
+    corpus, fitter = given
+    block = corpus.block(index)
+    fit = fitter.fit(block)
+    count(documents_scored=len(block))
+    return fit
+
+
+@dataclass(frozen=True)
+class WholeField:
+    """A batch that every worker can hold."""
+
+    fitter: Fitter
+    batch: Batch
+    home: Sample
+    pool: Pool  # of the tests of membership
+    normal: NormalDocuments
+    rules: DetectionRules
+
+    def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
+        return ClusterSearch(
+            self.fitter, self.batch, available, self.rules, self.pool, self.normal, key
+        )
+
+    def replicates(
+        self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
+    ) -> Replicates:
+        pool = self.pool
+        if self.rules.pool == "validation+batch":
+            around = Sample.concatenate([self.home, self.batch.take(np.flatnonzero(outside))])
+            pool = self.rules.make_pool(self.fitter, around.block, around.fit)
+        return _draw_from(self.fitter, pool, self.batch.take(documents), key)
+
+
+@dataclass(frozen=True)
+class ShardedField:
+    """A batch that is cut into shards."""
+
+    fitter: Fitter
+    batch: ShardedBatch
+    home: Sample
+    pool: Pool  # of the tests of membership
+    normal: NormalDocuments
+    rules: DetectionRules
+    tests: Kept
+
+    def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
+        return SpreadSearch(
+            self.fitter,
+            self.batch,
+            available,
+            self.rules,
+            self.pool,
+            self.normal,
+            key,
+            self.tests,
+        )
+
+    def replicates(
+        self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
+    ) -> Replicates:
+        cluster = self.batch.take(documents)
+        if self.rules.pool != "validation+batch":
+            return _draw_from(self.fitter, self.pool, cluster, key)
+        return SpreadReplicates.of(
+            self.fitter, cluster, self.home, self.batch, outside, self.rules, _purpose(key)
+        )
+
+
+def _draw_from(
+    fitter: Fitter, pool: Pool, cluster: Sample, key: tuple[object, ...]
+) -> PooledReplicates:
+    theta = cluster.fit.proportions.dense(fitter.context.table.n_topics)
+    return PooledReplicates(
+        ClusterBootstrap.of(fitter, pool, theta, cluster.fit.lengths, _purpose(key))
+    )
+
+
+def _purpose(key: tuple[object, ...]) -> np.uint64:
+    return make_key(*key, "significance")

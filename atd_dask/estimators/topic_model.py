@@ -1,0 +1,397 @@
+"""The parsimonious topic model as an estimator, with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.errors import InputError
+from atd_dask.estimators.base import Estimator, not_fitted_error
+from atd_dask.estimators.given import list_words
+from atd_dask.kernels import authors
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.fitting import Fit, fit_block
+from atd_dask.kernels.model import Block
+from atd_dask.kernels.training import (
+    Convergence,
+    CostTerms,
+    OrderRange,
+    OrderRecord,
+)
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import NullModel, read_model, write_model
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+COMPATIBILITIES = ("paper", "authors")
+
+
+class ParsimoniousTopicModel(Estimator):
+    """A topic model in which a topic says something of its own about few words only.
+
+    `n_topics` is a number, or a pair (least, most) between which the number of least BIC is chosen.
+    Where that is at an end of the range, further numbers are tried, up to `limit` or a tenth of the
+    documents; with `widen=False`, or as the authors do it, the range is kept.
+    `random_state` is the seed; the same seed and documents give the same model, byte for byte, with
+    a Dask client or without. Documents are a `CorpusStore`, a SciPy sparse matrix or an array
+    (documents × words), or a list with a mapping from word to count for each document.
+
+    `vocabulary` names the columns of a matrix: words in their order, or a `CountVectorizer` that is
+    fitted when `fit` runs, as one that stands before the model in a pipeline:
+
+        counts = CountVectorizer()
+        make_pipeline(counts, ParsimoniousTopicModel(vocabulary=counts)).fit(texts)
+
+    A copy of such a pipeline (`clone`, a grid search, `memory=`) has two vectorizers, of which only
+    one gets fitted: `fit` says so. There, give the words to both: `CountVectorizer(vocabulary=…)`.
+    The columns of a DataFrame name themselves.
+    """
+
+    def __init__(
+        self,
+        n_topics: int | tuple[int, int] = (10, 35),
+        *,
+        step: int = 1,
+        widen: bool = True,
+        limit: int = 200,
+        restarts: int = 1,
+        tolerance: float = 1e-4,
+        max_iterations: int = 100,
+        random_state: int = 1,
+        compatibility: str = "paper",
+        vocabulary: Any = None,
+    ) -> None:
+        self.n_topics = n_topics
+        self.step = step
+        self.widen = widen
+        self.limit = limit
+        self.restarts = restarts
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.random_state = random_state
+        self.compatibility = compatibility
+        self.vocabulary = vocabulary
+
+    def fit(
+        self,
+        documents: Any,
+        y: None = None,
+        *,
+        vocabulary: Any = None,
+        client: Client | None = None,
+    ) -> Self:
+        """Learns the topics. `vocabulary` counts for more than that of the settings."""
+        orders, settings = self._check_orders(), self._check_settings()
+        corpus, words = as_corpus(documents, self.vocabulary if vocabulary is None else vocabulary)
+        if not corpus.lengths().any():
+            known = f"0 feature(s) (shape=({corpus.n_docs}, 0)) while a minimum of 1 is required."
+            raise InputError(
+                "a topic model must be fitted on documents with words, got none"
+                + (f" ({known})" if corpus.n_words == 0 else "")
+            )
+        training = Training(
+            corpus,
+            orders,
+            Convergence(settings["tolerance"], settings["max_iterations"]),
+            settings["random_state"],
+            CostTerms(authors=self.compatibility == "authors"),
+        )
+        searches = train_restarts(training, settings["restarts"], client)
+        records = tuple(search.records for search in searches)
+        table = choose_best(searches)
+        self._model = NullModel(table, words, records, settings, corpus.digest)
+        return self
+
+    def _check_orders(self) -> OrderRange:
+        given: Any = self.n_topics
+        pair: Any = (given, given) if isinstance(given, Integral) else given
+        if (
+            not isinstance(pair, Sequence)
+            or len(pair) != 2
+            or not all(isinstance(number, Integral) for number in pair)
+            or not 1 <= pair[0] <= pair[1]
+        ):
+            raise InputError(
+                "n_topics must be a number from 1 on, or a pair of them in ascending order,"
+                f" got {given!r}"
+            )
+        if not isinstance(self.widen, bool | np.bool_):
+            raise InputError(f"widen must be True or False, got {self.widen!r}")
+        step, limit = _whole("step", self.step, 1), _whole("limit", self.limit, 1)
+        widens = self.widen and pair[0] < pair[1] and self.compatibility != "authors"
+        return OrderRange(int(pair[1]), int(pair[0]), step, limit if widens else None)
+
+    def _check_settings(self) -> dict[str, Any]:
+        """The settings, fit for JSON."""
+        if not isinstance(self.tolerance, Real) or not 0 <= self.tolerance < math.inf:
+            raise InputError(f"tolerance must be a number from 0 on, got {self.tolerance!r}")
+        if self.compatibility not in COMPATIBILITIES:
+            names = " or ".join(map(repr, COMPATIBILITIES))
+            raise InputError(f"compatibility must be {names}, got {self.compatibility!r}")
+        given: Any = self.n_topics
+        return {
+            "n_topics": int(given) if isinstance(given, Integral) else [int(n) for n in given],
+            "step": _whole("step", self.step, 1),
+            "widen": bool(self.widen),
+            "limit": _whole("limit", self.limit, 1),
+            "restarts": _whole("restarts", self.restarts, 1),
+            "tolerance": float(self.tolerance),
+            "max_iterations": _whole("max_iterations", self.max_iterations, 1),
+            "random_state": _whole("random_state", self.random_state, 0),
+            "compatibility": self.compatibility,
+        }
+
+    @property
+    def model_(self) -> NullModel:
+        """The fitted model."""
+        if not self.__sklearn_is_fitted__():
+            raise not_fitted_error()("a topic model must be fitted before it is used")
+        return self._model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags
+
+    @property
+    def n_topics_(self) -> int:
+        return self.model_.table.n_topics
+
+    @property
+    def bic_(self) -> float:
+        """The BIC on the documents that it was fitted on."""
+        return self.model_.record.bic
+
+    @property
+    def order_search_(self) -> tuple[tuple[OrderRecord, ...], ...]:
+        """For each restart, what was found at each number of topics."""
+        return self.model_.restarts
+
+    @property
+    def components_(self) -> NDArray[np.float64]:
+        """Word probabilities, topics × words."""
+        return self.model_.table.dense()
+
+    @property
+    def vocabulary_(self) -> tuple[str, ...]:
+        return self.model_.vocabulary
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns a matrix of documents has."""
+        return len(self.vocabulary_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The words, if they were given."""
+        words = self.vocabulary_
+        if words == _number_columns(len(words)):
+            raise AttributeError("the columns of the documents were not named")
+        return np.array(words, object)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """A name for each column of `transform`."""
+        kind = type(self).__name__.lower()
+        if input_features is not None and len(input_features) != self.n_features_in_:
+            raise InputError(
+                f"input_features should have length equal to {self.n_features_in_}, the number of"
+                f" words, got {len(input_features)}"
+            )
+        return np.array([f"{kind}{topic}" for topic in range(self.n_topics_)], object)
+
+    def top_words(self, topic: int, n: int = 10) -> list[str]:
+        """The words of its own that the topic makes more likely, the most telling first."""
+        if not 0 <= topic < self.n_topics_:
+            raise InputError(
+                f"a topic must be a number from 0 to {self.n_topics_ - 1}, got {topic}"
+            )
+        return self.model_.top_words(topic, n)
+
+    def transform(self, documents: Any) -> NDArray[np.float64]:
+        """Topic proportions, documents × topics; a document without a known word has none."""
+        fits = self._fit_documents(documents)
+        return np.concatenate([fit.proportions.dense(self.n_topics_) for fit in fits])
+
+    def fit_transform(self, documents: Any, y: None = None, **options: Any) -> NDArray[np.float64]:
+        return self.fit(documents, **options).transform(documents)
+
+    def log_likelihood(self, documents: Any) -> NDArray[np.float64]:
+        """The log-likelihood of each document."""
+        return np.concatenate([fit.log_likelihoods for fit in self._fit_documents(documents)])
+
+    def score(self, documents: Any, y: None = None) -> float:
+        """The log-likelihood of all documents."""
+        return math.fsum(self.log_likelihood(documents))
+
+    def bic(self, documents: Any) -> float:
+        """The objective for documents that the model was not fitted on (equation testbic)."""
+        fits = self._fit_documents(documents)
+        return math.fsum(np.concatenate([fit.costs - fit.log_likelihoods for fit in fits]))
+
+    def _fit_documents(self, documents: Any) -> list[Fit]:
+        corpus, _ = as_corpus(documents, self.vocabulary_, type(self).__name__)
+        table = self.model_.table
+        fit = authors.fit_block if self.compatibility == "authors" else fit_block
+        if corpus.n_docs == 0:
+            return [fit(corpus.rows(0, 0), table)]
+        return [fit(corpus.block(index), table) for index in range(len(corpus.block_starts) - 1)]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the fitted model as a store."""
+        write_model(path, self.model_)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ParsimoniousTopicModel:
+        """A model that was saved, or that a run has trained. It knows its words, but they are no
+        setting: for another `fit` they must be given again."""
+        model = read_model(path)
+        known = cls().get_params()
+        settings = {name: model.settings[name] for name in known if name in model.settings}
+        if isinstance(settings.get("n_topics"), list):
+            settings["n_topics"] = tuple(settings["n_topics"])
+        made = cls(**settings)
+        made._model = model
+        return made
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"{name} must be a whole number from {least} on, got {value!r}")
+    return int(value)
+
+
+# Errors end with scikit-learn's words for the same mistake in brackets, where it has some: people
+# know them, and its tools look for them.
+
+
+def as_corpus(
+    documents: Any, vocabulary: Any, model: str | None = None
+) -> tuple[Corpus, tuple[str, ...]]:
+    """Whatever a user has, as a corpus in blocks and its words. `model` names the kind of one that
+    was fitted over them."""
+    words = None if vocabulary is None else _check_vocabulary(vocabulary)
+    if isinstance(documents, CorpusStore):
+        if words not in (None, documents.vocabulary):
+            raise InputError(f"the store {documents.url} must have the given words, but has others")
+        return documents, documents.vocabulary
+    from scipy import sparse
+
+    words = _name_columns(documents, words)
+    if isinstance(documents, tuple):
+        # SciPy takes a tuple for coordinates.
+        documents = list(documents)
+    if isinstance(documents, list) and all(isinstance(entry, Mapping) for entry in documents):
+        if words is None:
+            words = tuple(sorted({str(word) for document in documents for word in document}))
+        documents = _count_mappings(documents, words)
+    try:
+        counts = documents if sparse.issparse(documents) else np.asarray(documents)
+        if counts.dtype == object:
+            counts = counts.astype(np.float64)
+        matrix = sparse.csr_array(counts, copy=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "documents must be a corpus store, a matrix of counts or a list of mappings from word"
+            f" to count, got {type(documents).__name__}"
+        ) from error
+    if matrix.ndim != 2:
+        raise InputError(
+            f"a matrix of counts must be documents × words, got {matrix.ndim} axes"
+            " (Reshape your data)"
+        )
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    _check_counts(matrix)
+    n_words = matrix.shape[1]
+    if words is None:
+        words = _number_columns(n_words)
+    if len(words) != n_words:
+        known = f"X has {n_words} features, but {model} is expecting {len(words)} features as input"
+        raise InputError(
+            f"a vocabulary must name the {n_words} columns, got {len(words)} words"
+            + (f" ({known})" if model else "")
+        )
+    block = Block(
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32),
+        matrix.data.astype(np.int32),
+    )
+    return MemoryCorpus(block, n_words), words
+
+
+def _check_vocabulary(vocabulary: Any) -> tuple[str, ...]:
+    words = tuple(list_words(vocabulary))
+    seen: set[str] = set()
+    for word in words:
+        if word in seen:
+            raise InputError(f"a vocabulary must name each word once, got {word!r} twice")
+        seen.add(word)
+    return words
+
+
+def _number_columns(n_words: int) -> tuple[str, ...]:
+    """What the words are called that nobody has named."""
+    return tuple(map(str, range(n_words)))
+
+
+def _name_columns(documents: Any, words: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The words as a DataFrame names its columns; they must be the given ones."""
+    columns = getattr(documents, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return words
+    named = _check_vocabulary(columns)
+    if words is None or words == _number_columns(len(named)):
+        return named if words is None else words
+    for given, word in zip(named, words, strict=False):
+        if given != word:
+            raise InputError(
+                "the columns of a DataFrame must be the given words in their order,"
+                f" got {given!r} for {word!r}"
+            )
+    return words
+
+
+def _check_counts(matrix: Any) -> None:
+    values = matrix.data
+    if values.dtype.kind not in "biuf":
+        known = " (Complex data not supported)" if values.dtype.kind == "c" else ""
+        raise InputError(f"counts must be numbers, got {values.dtype}{known}")
+    # The comparisons are false for what is not a number.
+    sound = (values >= 0) & (values < 2**31) & (values == np.floor(values))
+    if not np.all(sound):
+        first = int(np.argmin(sound))
+        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        value = values[first]
+        known = " (Negative values in data)" if value < 0 else ""
+        if not math.isfinite(value):
+            known = " (Input contains NaN or infinity)"
+        raise InputError(
+            f"counts must be whole numbers from 0 to {2**31 - 1}, got {value} in row {row}{known}"
+        )
+
+
+def _count_mappings(documents: list[Mapping[str, int]], vocabulary: Sequence[str]) -> Any:
+    from scipy import sparse
+
+    number = {word: term for term, word in enumerate(vocabulary)}
+    entries: list[tuple[int, int, float]] = []
+    for row, document in enumerate(documents):
+        for word, count in document.items():
+            if not isinstance(count, Real):
+                raise InputError(f"counts must be numbers, got {count!r} for {word!r} in row {row}")
+            if str(word) in number:
+                entries.append((row, number[str(word)], float(count)))
+    rows, terms, counts = zip(*entries, strict=True) if entries else ((), (), ())
+    shape = (len(documents), len(vocabulary))
+    return sparse.coo_array((np.array(counts), (rows, terms)), shape=shape)

@@ -1,1 +1,0 @@
-"""What a user meets: command line, configuration, progress."""

@@ -1,0 +1,208 @@
+"""What a search finds where there is nothing to find.
+
+The test of a cluster asks how a given set of documents scores; it does not know that the set was
+searched for. So the same search is run in batches that hold no anomaly: normal documents that are
+held out, under the null model without them. The largest support of each of these searches is a
+maximum over many candidates, and such maxima follow Gumbel's law.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.model import Block, Floats, Ints, WordTable
+from atd_dask.kernels.passes import Passes, add_up
+from atd_dask.kernels.streams import open_stream
+from atd_dask.kernels.training import (
+    FIRST_ROUNDS,
+    Convergence,
+    CostTerms,
+    OrderRange,
+    SearchState,
+    search_orders,
+)
+from atd_dask.kernels.word_switches import SharedModel
+
+EULER = 0.5772156649015329
+
+# Twice a log-likelihood ratio reaches x by chance about as often as exp(-x/2): maxima do not spread
+# less than that, however alike a few of them are.
+LEAST_SCALE = 2.0
+
+# A law that is fitted to n maxima promises too much. With a spread that is 1 + 3/n times as wide,
+# p-values from 0.01 to 0.2 are right to a tenth of themselves from n = 19 on.
+WIDER = 3.0
+
+# So few searches tell nothing of chances smaller than this.
+LEAST_CHANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class HeldOutSearch:
+    """The best supported candidate of a whole search in normal documents that were held out."""
+
+    support: float
+    size: int | None = 0  # None for a search that was kept without it
+    documents: tuple[int, ...] = ()  # the surest, as rows of all normal documents
+    words: tuple[int, ...] = ()  # the most telling that its topic makes more likely
+
+
+def estimate_chance(support: float, references: Floats) -> float:
+    """How often a whole search finds so much support where there is nothing to find: by Gumbel's
+    law with the mean and the standard deviation of the references, but not less often than
+    references did reach it."""
+    n = len(references)
+    mean = add_up(references) / n
+    scale = LEAST_SCALE
+    if n > 1:
+        deviation = math.sqrt(add_up((references - mean) ** 2) / (n - 1))
+        scale = max(scale, (1 + WIDER / n) * deviation * math.sqrt(6) / math.pi)
+    distance = (support - mean) / scale + EULER
+    by_law = -math.expm1(-math.exp(min(-distance, 700.0)))
+    reached = int(np.count_nonzero(references >= support)) / (n + 1)
+    return float(max(by_law, reached, LEAST_CHANCE))
+
+
+def draw_held_out(normal: Corpus, n_batch: int, seed: int, index: int) -> tuple[SomeRows, SomeRows]:
+    """Normal documents that stand for a batch, never more than half of them, and the rest."""
+    stream = open_stream(seed, f"reference/{index}")
+    order = stream.permutation(normal.n_docs)
+    n_held = min(n_batch, normal.n_docs // 2)
+    return SomeRows(normal, np.sort(order[:n_held])), SomeRows(normal, np.sort(order[n_held:]))
+
+
+@dataclass(frozen=True)
+class JoinedCorpus:
+    """The documents of several corpora with the same words, one after the other."""
+
+    parts: tuple[Corpus, ...]
+
+    @property
+    def n_docs(self) -> int:
+        return sum(part.n_docs for part in self.parts)
+
+    @property
+    def n_words(self) -> int:
+        return self.parts[0].n_words
+
+    @property
+    def n_entries(self) -> int:
+        return sum(part.n_entries for part in self.parts)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("".join(part.digest for part in self.parts).encode()).hexdigest()
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.cumsum([0, *(part.n_docs for part in self.parts)])
+
+    @cached_property
+    def block_starts(self) -> Ints:
+        pairs = zip(self._starts, self.parts, strict=False)
+        return np.unique(np.concatenate([start + part.block_starts for start, part in pairs]))
+
+    def block(self, index: int) -> Block:
+        return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+
+    def rows(self, start: int, stop: int) -> Block:
+        found = []
+        for first, part in zip(self._starts.tolist(), self.parts, strict=False):
+            low, high = max(start - first, 0), min(stop - first, part.n_docs)
+            if low < high:
+                found.append(part.rows(low, high))
+        nothing = np.zeros(0, np.int32)
+        found = found or [Block(np.zeros(1, np.int64), nothing, nothing)]
+        return replace(Block.concatenate(found), start=start)
+
+    def lengths(self) -> Ints:
+        return np.concatenate([part.lengths() for part in self.parts])
+
+
+@dataclass(frozen=True)
+class SomeRows:
+    """Some documents of a corpus as a corpus of their own, in its blocks, with no more than one of
+    these in memory beside what is asked for."""
+
+    corpus: Corpus
+    chosen: Ints  # ascending
+
+    @property
+    def n_docs(self) -> int:
+        return len(self.chosen)
+
+    @property
+    def n_words(self) -> int:
+        return self.corpus.n_words
+
+    @property
+    def n_entries(self) -> int:
+        """About as many as they have: their share of the corpus."""
+        return self.corpus.n_entries * self.n_docs // max(self.corpus.n_docs, 1)
+
+    @property
+    def digest(self) -> str:
+        chosen = np.ascontiguousarray(self.chosen).data
+        return hashlib.sha256(self.corpus.digest.encode() + chosen).hexdigest()
+
+    @cached_property
+    def block_starts(self) -> Ints:
+        return np.searchsorted(self.chosen, self.corpus.block_starts)
+
+    def block(self, index: int) -> Block:
+        return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
+
+    def rows(self, start: int, stop: int) -> Block:
+        wanted = self.chosen[start:stop]
+        bounds = self.corpus.block_starts
+        parts = [Block(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))]
+        homes = np.searchsorted(bounds, wanted, side="right") - 1
+        for index in np.unique(homes).tolist():
+            block = self.corpus.block(index)
+            parts.append(block.take(wanted[homes == index] - block.start))
+        return replace(Block.concatenate(parts), start=start)
+
+    def lengths(self) -> Ints:
+        return self.corpus.lengths()[self.chosen]
+
+
+@dataclass(frozen=True)
+class BlocksOf(Sequence[Block]):
+    """The blocks of a corpus, read when they are asked for."""
+
+    corpus: Corpus
+
+    def __len__(self) -> int:
+        return len(self.corpus.block_starts) - 1
+
+    def __getitem__(self, index: int) -> Block:  # type: ignore[override]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self.corpus.block(index)
+
+
+def refit(
+    table: WordTable,
+    passes: Passes,
+    convergence: Convergence,
+    terms: CostTerms | None = None,
+) -> WordTable:
+    """A model trained on other documents, with the topics of `table` to start from."""
+    shared = SharedModel.from_counts(passes.count_words())
+    state = search_orders(
+        passes,
+        shared,
+        SearchState(table, iteration=-FIRST_ROUNDS),
+        OrderRange(table.n_topics, table.n_topics),
+        convergence,
+        terms or CostTerms(),
+    )
+    assert state.best is not None
+    return state.best

@@ -1,0 +1,153 @@
+"""What a detection is told, what it gives, and what it leaves behind to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from atd_dask.kernels.alternative import Alternative, NullContext
+from atd_dask.kernels.bootstrap import Pool
+from atd_dask.kernels.calibration import HeldOutSearch, estimate_chance
+from atd_dask.kernels.fitters import AuthorsFitter, Fitter
+from atd_dask.kernels.fitting import Fit
+from atd_dask.kernels.growth import Growth, SettleRule, StopRule
+from atd_dask.kernels.model import Block, Floats, WordTable
+from atd_dask.kernels.proposals import Proposal
+
+Tell = Callable[[str, dict[str, Any]], None]
+
+
+def tell_nobody(event: str, facts: dict[str, Any]) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class DetectionRules:
+    """Where candidates start, who belongs to them, which documents are mothers, how a cluster is
+    judged."""
+
+    seeds: int
+    stop: StopRule  # of growth, where candidates are grown to their end
+    settle: bool  # from many starts, in place of growth to its end
+    settling: SettleRule
+    pool: str  # validation, validation+batch or train
+    mothers: int  # the nearest documents from which one is drawn; 1 for the paper's rule
+    replicates: int
+    level: float
+    searches: int  # in held-out documents, whose support a cluster must surpass
+    failures: int  # so many candidates in a row that are not significant end the search
+    remember: bool  # the topics of clusters that were found count as known from then on
+    unseen: bool  # words that training lacks get a probability
+    max_clusters: int | None = None
+    max_size: int | None = None
+    lda: bool = False  # LDA in place of the parsimonious model
+    authors: bool = False  # the authors' programs in place of the paper's equations
+
+    @property
+    def home(self) -> str:
+        """The corpus from which mothers are drawn."""
+        return "train" if self.pool == "train" else "validation"
+
+    @property
+    def most_above(self) -> int:
+        """So many replicates may score more than a cluster that is significant."""
+        return int(np.floor(self.level * (self.replicates + 1) + 1e-9)) - 1
+
+    def fitter(self, table: WordTable) -> Fitter:
+        kind = AuthorsFitter if self.authors else Fitter
+        return kind(NullContext.of(table, self.lda))
+
+    def make_pool(self, fitter: Fitter, block: Block, fit: Fit) -> Pool:
+        return Pool.of(fitter, block, fit.proportions, self.mothers, once=self.mothers > 1)
+
+
+@dataclass(frozen=True)
+class FoundCluster:
+    """A candidate that was grown to its end and tested."""
+
+    growth: Growth
+    topic: Alternative
+    score: float
+    scores: Floats  # of the bootstrap clusters
+    p_value: float
+    significant: bool
+    only_mother: int  # so many documents have one and the same document as their only mother
+    searches: tuple[HeldOutSearch, ...] | None = None  # the same search where there is nothing
+
+    @property
+    def documents(self) -> tuple[int, ...]:
+        return self.growth.documents
+
+    @property
+    def support(self) -> float:
+        return self.growth.support
+
+    @property
+    def chance(self) -> Floats | None:
+        """The support that the same search finds where there is nothing to find."""
+        if self.searches is None:
+            return None
+        return np.array([search.support for search in self.searches])
+
+    @property
+    def search_p_value(self) -> float | None:
+        """How often a whole search finds as much support where there is nothing to find."""
+        chance = self.chance
+        return None if chance is None else estimate_chance(self.support, chance)
+
+    @property
+    def deciding_p_value(self) -> float:
+        """That of the searches, where there are any, otherwise that of the bootstrap."""
+        by_search = self.search_p_value
+        return self.p_value if by_search is None else by_search
+
+
+class Keeper(Protocol):
+    """Keeps what is finished, so that a detection can go on where it was. It travels."""
+
+    def load_growth(self, index: int) -> Growth | None: ...
+
+    def save_growth(self, index: int, growth: Growth) -> None: ...
+
+    def load_scores(self, index: int) -> Floats: ...
+
+    def save_scores(self, index: int, scores: Floats) -> None: ...
+
+    def load_proposals(self, index: int) -> list[Proposal] | None: ...
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None: ...
+
+    def load_chance(self) -> list[HeldOutSearch]: ...
+
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None: ...
+
+
+class KeepNothing:
+    """For a detection that is not to be gone on with."""
+
+    def load_growth(self, index: int) -> Growth | None:
+        return None
+
+    def save_growth(self, index: int, growth: Growth) -> None:
+        pass
+
+    def load_scores(self, index: int) -> Floats:
+        return np.zeros(0)
+
+    def save_scores(self, index: int, scores: Floats) -> None:
+        pass
+
+    def load_proposals(self, index: int) -> list[Proposal] | None:
+        return None
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
+        pass
+
+    def load_chance(self) -> list[HeldOutSearch]:
+        return []
+
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
+        pass

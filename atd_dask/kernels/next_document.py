@@ -1,0 +1,364 @@
+"""Growing a cluster: which document of a batch is the next to join.
+
+The next document has the largest relative gain (l1 − l0)/|l0|. To find it, few documents are fitted
+under the alternative model: in the order of limits that their fits cannot pass, until the next
+limit is below the best gain found.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
+from atd_dask.kernels.fitting import FREE, Fit, document_cost, fit_document, start_from
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.limits import find_limits, keep_mixture, lean, likelihood_alone, start_limits
+from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.starts import Having, count_documents, find_having
+from atd_dask.kernels.workspaces import (
+    fill_columns,
+    load_document,
+    longest_document,
+    make_workspace,
+)
+
+# Above what rounding can do to a relative gain.
+ROUNDING = 1e-10
+
+# About what a document needs beside its words.
+BYTES_OF_FIT = 80
+
+
+@kernel
+def _next_document(
+    context,
+    extra,
+    indptr,
+    terms,
+    counts,
+    lengths,
+    weights,
+    reached,
+    largest,
+    null,
+    outside,
+    least,
+    every,
+    fixed,
+):
+    """The document outside the cluster of largest relative gain, with the gain, its share of the
+    new topic and how many documents were fitted; -1 where none has a gain of `least` or more."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    slope = np.full(new + 1, FREE if context.lda else 0.0)
+    anchors = np.full(new + 1, -1)
+    limits = np.zeros(n_docs)
+    find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
+    for other in range(n_docs):
+        limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
+        if null[other] == 0.0:
+            limits[other] = -np.inf
+    leant = np.zeros(n_docs, np.bool_)
+    best = -1
+    best_gain = least
+    best_share = 0.0
+    n_fitted = 0
+    while True:
+        d = np.int64(0)
+        for other in range(1, n_docs):
+            if limits[other] > limits[d]:
+                d = np.int64(other)
+        if limits[d] == -np.inf or (limits[d] < best_gain and not every):
+            break
+        mine = slice(indptr[d], indptr[d + 1])
+        if not leant[d]:
+            leant[d] = True
+            n, length, value, others, limit = lean(
+                table, extra, terms[mine], counts[mine], weights[mine], work
+            )
+            limits[d] = min(limits[d], (limit - null[d]) / abs(null[d]) + ROUNDING)
+            if not fixed:
+                reached[d] = value
+                largest[d] = others
+                keep_mixture(table, terms[mine], work, weights[mine])
+            continue
+        limits[d] = -np.inf
+        n, length = load_document(table, terms[mine], counts[mine], work)
+        fill_columns(table, extra, work, n)
+        m = start_from(work, new)
+        anchors[new] = d
+        m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
+        n_fitted += 1
+        gain = (likelihood - null[d]) / abs(null[d])
+        if gain > best_gain or (gain == best_gain and (best < 0 or d < best)):
+            best = int(d)
+            best_gain = gain
+            best_share = hard_share(work, m, n, length, new)
+    return best, best_gain, best_share, n_fitted
+
+
+@kernel
+def _gains_above(
+    context,
+    extra,
+    indptr,
+    terms,
+    counts,
+    lengths,
+    weights,
+    reached,
+    largest,
+    null,
+    available,
+    least,
+    fixed,
+):
+    """For each document how much lower its part of the BIC is with the new topic than `null`,
+    without; -inf where it cannot be above `least`."""
+    table = context.table
+    n_docs = len(indptr) - 1
+    new = table.n_topics
+    work = make_workspace(new + 1, longest_document(indptr))
+    slope = np.full(new + 1, FREE if context.lda else 0.0)
+    anchors = np.full(new + 1, -1)
+    gains = np.zeros(n_docs)
+    find_limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
+    for d in range(n_docs):
+        if gains[d] == -np.inf:
+            continue
+        cost_alone = document_cost(work, slope, 1, lengths[d])
+        least_cost = np.inf
+        for m in range(2, new + 2):
+            least_cost = min(least_cost, document_cost(work, slope, m, lengths[d]))
+        if null[d] + gains[d] - min(cost_alone, least_cost) <= least:
+            gains[d] = -np.inf
+            continue
+        mine = slice(indptr[d], indptr[d + 1])
+        # By itself the topic seldom explains a document, and every other one beside it costs.
+        alone = null[d] - cost_alone + likelihood_alone(table, extra, terms[mine], counts[mine])
+        if max(alone, null[d] + gains[d] - least_cost) <= least:
+            gains[d] = -np.inf
+            continue
+        n, length, value, others, limit = lean(
+            table, extra, terms[mine], counts[mine], weights[mine], work
+        )
+        if not fixed:
+            reached[d] = value
+            largest[d] = others
+            keep_mixture(table, terms[mine], work, weights[mine])
+        if max(alone, null[d] + limit - least_cost) <= least:
+            gains[d] = -np.inf
+            continue
+        m = start_from(work, new)
+        anchors[new] = d
+        m, likelihood = fit_document(table, slope, anchors, d, work, m, n, length)
+        gains[d] = null[d] + likelihood - document_cost(work, slope, m, length)
+    return gains
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A document that may join a cluster."""
+
+    document: int
+    gain: float  # (l1 − l0)/|l0|
+    share: float  # of the new topic, by hard assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some documents of a batch, with their fit to the null model."""
+
+    block: Block
+    fit: Fit
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Sample]) -> Sample:
+        return cls(
+            Block.concatenate([part.block for part in parts]),
+            Fit.concatenate([part.fit for part in parts]),
+        )
+
+    def take(self, places: Ints) -> Sample:
+        return Sample(self.block.take(places), self.fit.take(places))
+
+    def score(self, topic: Alternative) -> float:
+        """Σ l1 − l0 of these documents as a cluster."""
+        total = 0.0
+        for new, null in zip(topic.log_likelihoods, self.fit.log_likelihoods, strict=True):
+            total += new - null
+        return float(total)
+
+    def gain(self, topic: Alternative) -> float:
+        """How much lower the BIC of these documents is with the new topic than without."""
+        null = 0.0
+        for cost, likelihood in zip(self.fit.costs, self.fit.log_likelihoods, strict=True):
+            null += cost - likelihood
+        return float(null - topic.bic)
+
+
+class Searched(ABC):
+    """The documents in which clusters are looked for, wherever they lie."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, documents: Ints) -> Sample:
+        """Some documents, in the given order."""
+
+    @abstractmethod
+    def train(self, documents: Ints) -> Alternative:
+        """The new topic of a cluster."""
+
+    @abstractmethod
+    def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
+        """The available documents of least likelihood for their length under the null model, and
+        that likelihood; the first of equals comes first."""
+
+    @abstractmethod
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        """How many of the available documents have each word."""
+
+    @abstractmethod
+    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
+        """For each word the available documents that have it, those of the largest lifts first."""
+
+    @abstractmethod
+    def next_documents(
+        self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
+    ) -> list[Candidate | None]:
+        """For each new topic, and the documents outside its cluster, the one that fits it best."""
+
+    @abstractmethod
+    def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
+        """How much each available document lowers the BIC with the new topic on in it; -inf where
+        that is not above `least`."""
+
+    def fork(self) -> Searched:
+        """The same, for growth in another thread."""
+        return self
+
+    def score(self, documents: Ints, topic: Alternative) -> float:
+        """Σ l1 − l0 over a cluster."""
+        return self.take(documents).score(topic)
+
+    def gain(self, documents: Ints, topic: Alternative) -> float:
+        """How much lower the BIC of a cluster is with the new topic than without."""
+        return self.take(documents).gain(topic)
+
+
+@dataclass
+class Batch(Searched):
+    """A batch in one place, fitted to the null model.
+
+    The kept mixtures change while clusters grow, unless they are `fixed`: then several threads may
+    search at once. They save work and never change a result.
+    """
+
+    context: NullContext
+    block: Block
+    fit: Fit
+    fixed: bool = False
+
+    def __post_init__(self) -> None:
+        self._weights, self._reached, self._largest = start_limits(
+            self.context, *self.block.arrays, *self.fit.proportions.arrays
+        )
+        self.n_fitted = 0
+        self._trained: tuple[tuple[int, ...], Alternative] | None = None
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def take(self, documents: Ints) -> Sample:
+        return Sample(self.block.take(documents), self.fit.take(documents))
+
+    def train(self, documents: Ints) -> Alternative:
+        """The topic that was learned last is remembered: it is often asked for again."""
+        rows, trained = tuple(documents.tolist()), self._trained
+        if trained is None or trained[0] != rows:
+            trained = rows, train_alternative(self.context, self.block.take(documents))
+            self._trained = trained
+        return trained[1]
+
+    def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
+        lengths = self.fit.lengths
+        usable = np.flatnonzero(available & (lengths > 0))
+        likelihoods = self.fit.log_likelihoods[usable] / lengths[usable]
+        order = np.argsort(likelihoods, kind="stable")[:n_docs]
+        return usable[order], likelihoods[order]
+
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        return count_documents(self.block, available, self.context.table.n_words)
+
+    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
+        return find_having(self.block, available, lifts, words)
+
+    def next_document(
+        self,
+        topic: Alternative,
+        outside: NDArray[np.bool_],
+        least: float = -np.inf,
+        every: bool = False,
+    ) -> Candidate | None:
+        """The document that fits the new topic best, if its gain is not below `least`; `every` fits
+        all of them, to compare."""
+        document, gain, share, n_fitted = _next_document(
+            self.context,
+            topic.probabilities,
+            *self.block.arrays,
+            self.fit.lengths,
+            self._weights,
+            self._reached,
+            self._largest,
+            self.fit.log_likelihoods,
+            outside,
+            least,
+            every,
+            self.fixed,
+        )
+        self.n_fitted += n_fitted
+        return None if document < 0 else Candidate(document, gain, share)
+
+    def next_documents(
+        self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
+    ) -> list[Candidate | None]:
+        return [self.next_document(*pair) for pair in zip(topics, outside, strict=True)]
+
+    def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
+        gains: Floats = _gains_above(
+            self.context,
+            topic.probabilities,
+            *self.block.arrays,
+            self.fit.lengths,
+            self._weights,
+            self._reached,
+            self._largest,
+            self.fit.costs - self.fit.log_likelihoods,
+            available,
+            least,
+            self.fixed,
+        )
+        return np.where(gains > least, gains, -np.inf)
+
+    def fork(self) -> Batch:
+        """The same with kept mixtures of its own."""
+        other = copy.copy(self)
+        other._weights = self._weights.copy()
+        other._reached = self._reached.copy()
+        other._largest = self._largest.copy()
+        return other
+
+    def __sizeof__(self) -> int:
+        weights: int = self._weights.nbytes
+        return sys.getsizeof(self.block) + weights + len(self) * BYTES_OF_FIT

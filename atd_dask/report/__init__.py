@@ -1,0 +1,7 @@
+"""The pages that show results to people: each one HTML file that needs nothing else."""
+
+from atd_dask.report.page import render
+from atd_dask.report.paper_page import render_tables
+from atd_dask.report.sources import Sources
+
+__all__ = ["Sources", "render", "render_tables"]

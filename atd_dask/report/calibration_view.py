@@ -1,0 +1,76 @@
+"""What the searches in held-out documents found, for a reader whom one of them surprises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from atd_dask.report.numbers import count, show_decimal, spell
+from atd_dask.wording import clean, shorten
+
+WORD_LETTERS = 30
+ID_LETTERS = 80
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    """The best candidate of a search."""
+
+    number: int  # of the search
+    support: str
+    size: str
+    order: tuple[float, int]  # what the two columns are sorted by
+    words: tuple[str, ...]
+    documents: tuple[tuple[str, str], ...]  # the surest: id, and the part that has it
+    more: int  # further documents
+
+
+@dataclass(frozen=True)
+class SearchesView:
+    """All searches, the one that found most first."""
+
+    rows: tuple[SearchRow, ...]
+    sentence: str
+
+
+def view_searches(result: Mapping[str, Any], forms: Mapping[str, str]) -> SearchesView | None:
+    """The searches of a result; None where it does not say what they found."""
+    found = result.get("references") or ()
+    if not any(search["size"] is not None for search in found):
+        return None
+    rows = [_view_search(number, search, forms) for number, search in enumerate(found, 1)]
+    rows.sort(key=lambda row: (-row.order[0], row.number))
+    return SearchesView(tuple(rows), _say_found(found))
+
+
+def _view_search(number: int, search: Mapping[str, Any], forms: Mapping[str, str]) -> SearchRow:
+    size, documents = search["size"], search["documents"]
+    return SearchRow(
+        number,
+        show_decimal(search["support"]),
+        "–" if size is None else f"{size:,}",
+        (search["support"], -1 if size is None else size),
+        tuple(shorten(forms.get(word, word), WORD_LETTERS) for word in search["words"]),
+        tuple((shorten(one["id"], ID_LETTERS), clean(one["part"])) for one in documents),
+        max((size or 0) - len(documents), 0),
+    )
+
+
+def _say_found(found: Any) -> str:
+    none = sum(search["size"] == 0 for search in found)
+    largest = max(search["support"] for search in found)
+    times = "once" if len(found) == 1 else count(len(found), "time")
+    start = (
+        f"The search of the batch was run {times} in documents that are known to be normal, under a"
+        " model without them."
+    )
+    if none == len(found):
+        return f"{start} It found no candidate at all."
+    said = f"{start} It found a support of at most {show_decimal(largest)}"
+    if none:
+        said += f", and {spell(none)} time{'s' if none > 1 else ''} no candidate at all"
+    return (
+        f"{said}. Look at the first ones if a candidate that you believe in failed: a real group"
+        " among the normal documents raises the bar for all others."
+    )

@@ -1,0 +1,26 @@
+"""Moments as people read them: `17 November 2026, 09:14 UTC`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from atd_dask.wording import clean
+
+# Not those of the locale: the page is in English, and the same everywhere.
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
+
+
+def show_moment(stamp: str) -> str:
+    """A moment in ISO format, to the minute, in UTC where it says how far it is from that; text
+    that is no moment stays as it is."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+        aware = moment.tzinfo is not None
+        moment = moment.astimezone(UTC) if aware else moment
+    except (ValueError, OverflowError):
+        return clean(stamp)
+    zone = " UTC" if aware else ""
+    return f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}, {moment:%H:%M}{zone}"

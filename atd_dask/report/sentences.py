@@ -1,0 +1,174 @@
+"""What a page says in sentences, from the numbers of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atd_dask.report.numbers import (
+    count,
+    show_decimal,
+    show_p_value,
+    spell,
+)
+
+NAMED_CLUSTERS = 3
+NAMED_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A piece of a sentence; words of a cluster stand out."""
+
+    text: str
+    stands_out: bool = False
+
+
+def say_verdict(
+    n_documents: int,
+    found: Sequence[tuple[int, Sequence[str]]],
+    candidate: int | None,
+    searched: bool,
+    in_repeats: str = "",
+) -> tuple[Phrase, ...]:
+    """The result in one sentence; `found` has the size and the words of each significant cluster,
+    `candidate` the size of the best of those that were not significant, `in_repeats` how many
+    repeats found that one, if any did."""
+    where = f"in {count(n_documents, 'document')}"
+    if not found:
+        rest = "there was no candidate to test"
+        if candidate is not None:
+            failed = (
+                "has no more support than chance finds" if searched else "did not pass the test"
+            )
+            if in_repeats:
+                failed = (
+                    f"was found in {in_repeats} repeats, but is not significant over all of them"
+                )
+            rest = f"the best candidate, {count(candidate, 'document')}, {failed}"
+        return (Phrase(f"No significant cluster was found {where}; {rest}."),)
+    number = spell(len(found)).capitalize()
+    verb = "cluster was" if len(found) == 1 else "clusters were"
+    phrases = [Phrase(f"{number} significant {verb} found {where}: ")]
+    named = found[:NAMED_CLUSTERS]
+    more = found[NAMED_CLUSTERS:]
+    for place, (size, words) in enumerate(named):
+        if place:
+            phrases.append(Phrase(", and " if place == len(named) - 1 and not more else ", "))
+        if words:
+            phrases.append(Phrase(f"{count(size, 'document')} about "))
+            phrases += _list_words(words[:NAMED_WORDS])
+        else:
+            phrases.append(Phrase(f"{count(size, 'document')} that lack words that are usual"))
+    if more:
+        documents = count(sum(size for size, _ in more), "document")
+        phrases.append(Phrase(f", and {documents} in {len(more)} more"))
+    phrases.append(Phrase("."))
+    return tuple(phrases)
+
+
+def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
+    """`a, b and c`; each word apart, as it may run from right to left."""
+    for place, word in enumerate(words):
+        if place:
+            yield Phrase(" and " if place == len(words) - 1 else ", ")
+        yield Phrase(word, stands_out=True)
+
+
+def say_p_value(cluster: Mapping[str, Any]) -> str:
+    """How the cluster stands among its bootstrap clusters."""
+    scores = cluster["bootstrap_scores"]
+    if not scores:
+        return (
+            "No bootstrap cluster could be drawn, as there are too few normal documents that are"
+            " similar, so the p-value is set to 1."
+        )
+    above = sum(score > cluster["score"] for score in scores)
+    p_value = f"p = {show_p_value(cluster['p_value'])}".replace(" ", "\N{NO-BREAK SPACE}")
+    if above:
+        return f"{above:,} of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}."
+    return (
+        f"None of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}, the smallest"
+        " value that so many can give."
+    )
+
+
+def say_searches(cluster: Mapping[str, Any]) -> str:
+    """How the support of the cluster stands among what the same search finds where there is nothing
+    to find."""
+    others = cluster["reference_support"]
+    if others is None:
+        return (
+            "No searches in held-out normal documents were made, so nothing accounts for the"
+            " search that chose this cluster among many."
+        )
+    support = cluster["support"]
+    reaching = sum(other >= support for other in others)
+    p_value = f"search p-value {show_p_value(cluster['search_p_value'])}"
+    start = (
+        f"The same search, run {count(len(others), 'time')} in held-out normal documents, found a"
+        f" support of at most {show_decimal(max(others))}; this cluster has {show_decimal(support)}"
+    )
+    if reaching:
+        return f"{start}, which {reaching} of the {len(others)} searches reached ({p_value})."
+    return f"{start}, more than any of them ({p_value})."
+
+
+def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
+    """Why a candidate was not significant."""
+    limit = "the level" if level is None else f"the level of {level:g}"
+    if found := say_found(cluster):
+        return (
+            f"It was found in {found} repeats, but its p-value over all of them is above {limit}."
+        )
+    if cluster["reference_support"] is not None:
+        others, support = cluster["reference_support"], cluster["support"]
+        if support <= 0:
+            return "Documents that bear out its topic are as frequent among the normal ones."
+        if reaching := sum(other >= support for other in others):
+            searches = (
+                f"{reaching} of {count(len(others), 'search', 'searches')}"
+                if reaching < len(others)
+                else "Every search"
+            )
+            return f"{searches} in held-out normal documents found as much support."
+        return f"Its search p-value, {show_p_value(cluster['search_p_value'])}, is above {limit}."
+    if not cluster["bootstrap_scores"]:
+        return "It could not be tested: too few normal documents are similar."
+    p_value = show_p_value(cluster["p_value"])
+    return f"Its p-value, {p_value}, is above {limit}; the test ended as soon as that was certain."
+
+
+def say_found(cluster: Mapping[str, Any]) -> str:
+    """In how many repeats a cluster was found, such as `2 of 5`; nothing if in none."""
+    told = cluster.get("repeats")
+    return f"{told['found']} of {told['of']}" if told and told["found"] else ""
+
+
+def say_repeats(cluster: Mapping[str, Any]) -> str:
+    """What repeats with other null models say of a cluster; nothing where there were none."""
+    told = cluster.get("repeats")
+    if not told:
+        return ""
+    found = say_found(cluster) or f"none of {told['of']}"
+    sentence = (
+        f"Found in {found} repeats, each with a null model of its own; p-value over all of them"
+        f" {show_p_value(told['p_value'])}."
+    )
+    if told["shown"] > 1:
+        sentence += f" It is shown as repeat {told['shown']} has it, the first that found it."
+    return sentence
+
+
+def say_growth(cluster: Mapping[str, Any]) -> str:
+    """How a cluster came about that was grown step by step."""
+    start = (
+        f"From one document it grew in {count(len(cluster['growth']), 'step')}; the next document"
+        " is always the one that gains most from the new topic."
+    )
+    if any(step["failed"] for step in cluster["growth"]):
+        start += " In those with a hollow dot the new topic was not significant."
+    n_docs = len(cluster["documents"])
+    kept = "first document" if n_docs == 1 else f"first {count(n_docs, 'document')}"
+    return f"{start} The cluster is the {kept}."

@@ -1,0 +1,474 @@
+"""What a page shows, ready to be put into the template.
+
+Text of documents (words, ids, labels) passes `clean` here, so that nothing in it can hide or turn
+the line around; that it is never taken for HTML is up to the template, which escapes everything.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from atd_dask.evaluation.results import is_raised
+from atd_dask.report import charts
+from atd_dask.report.batch_picture import BatchPicture, view_batch
+from atd_dask.report.calibration_view import SearchesView, view_searches
+from atd_dask.report.numbers import (
+    count,
+    mark_moment,
+    show_decimal,
+    show_p_value,
+    show_probability,
+    show_ratio,
+    spell,
+)
+from atd_dask.report.sentences import (
+    Phrase,
+    say_found,
+    say_growth,
+    say_p_value,
+    say_reason,
+    say_repeats,
+    say_searches,
+    say_verdict,
+)
+from atd_dask.report.sources import (
+    MOST_COPIES,
+    MOST_DOCUMENTS,
+    MOST_GROUPS,
+    MOST_WORDS,
+    Sources,
+)
+from atd_dask.text.passages import Passage, find_forms, mark_words
+from atd_dask.wording import clean, shorten
+
+SUMMARY_WORDS, SUMMARY_LETTERS = 8, 30
+DOCUMENT_WORDS = 12
+METRICS = ("recall", "precision", "f1", "auc")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A salient word of a cluster."""
+
+    text: str
+    probability: str
+    shared: str
+    ratio: str
+    order: tuple[float, float, float]  # what the three columns are sorted by
+    bar: Markup
+    new: bool  # training lacks it
+
+
+@dataclass(frozen=True)
+class WordList:
+    """The salient words of one kind, in the order of the result; perhaps not all of them."""
+
+    words: tuple[Word, ...]
+    total: int
+    scale: Markup
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A near-copy of a document."""
+
+    row: int
+    id: str
+    link: str | None
+
+
+@dataclass(frozen=True)
+class CopiesView:
+    """A group of near-copies that training has no counterpart of."""
+
+    size: int
+    cluster: int | None  # the significant cluster that it belongs to
+    words: tuple[str, ...]
+    passage: Passage | None  # the text of the first, where that is kept
+    documents: tuple[Copy, ...]  # perhaps not all
+
+
+@dataclass(frozen=True)
+class DocumentRow:
+    """A document of a cluster."""
+
+    place: int
+    row: int
+    id: str
+    link: str | None
+    share: float
+    bar: Markup
+    labels: tuple[str, ...]
+    words: tuple[tuple[str, int], ...]  # its words that the new topic makes more likely
+    more_words: int
+    passage: Passage | None  # its text, where that is kept
+    copies: tuple[Copy, ...]  # perhaps not all
+    n_copies: int
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """One cluster."""
+
+    index: int
+    significant: bool
+    size: int
+    documents_text: str
+    support: str
+    search_p_value: str
+    p_value: str
+    about: tuple[str, ...]
+    p_sentence: str
+    in_repeats: str  # how many found it, if any did
+    repeats_sentence: str
+    reason: str
+    histogram: Markup | None
+    search_sentence: str
+    searches: Markup | None
+    growth_sentence: str
+    growth: Markup | None  # of one that was grown step by step
+    occurring: WordList
+    absent: WordList
+    documents: tuple[DocumentRow, ...]
+    has_labels: bool
+    has_texts: bool
+    metrics: tuple[str, ...] | None  # of METRICS, after the label
+    label: str
+
+
+@dataclass(frozen=True)
+class ContinuingView:
+    """A cluster of earlier sweeps that has new documents in this one."""
+
+    number: int
+    size: int
+    about: tuple[str, ...]
+    ids: tuple[str, ...]  # of the new documents
+
+
+@dataclass(frozen=True)
+class View:
+    """The whole page."""
+
+    name: str
+    title: str
+    verdict: tuple[Phrase, ...]
+    found: tuple[ClusterView, ...]
+    candidates: tuple[ClusterView, ...]  # that failed
+    batch: BatchPicture | None  # where the scores of all documents are kept
+    searched: bool  # whether support decides, by searches in held-out documents
+    n_repeats: int
+    searches: SearchesView | None  # where the result says what they found
+    continuing: tuple[ContinuingView, ...]
+    copies: tuple[CopiesView, ...]
+    n_groups: int  # of copies, all told
+    n_copied: int  # documents in these
+    summary_metrics: tuple[tuple[str, str, str], ...]
+    n_topics: int
+    orders: Markup | None
+    model_facts: tuple[tuple[str, str], ...]
+    topics: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[str, ...], ...]
+    command: str
+    settings: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    digests: tuple[tuple[str, str], ...]
+
+    @property
+    def failed(self) -> str:
+        """How many candidates failed, as a sentence begins."""
+        number = len(self.candidates)
+        return f"{spell(number).capitalize()} candidate{'' if number == 1 else 's'}"
+
+    @property
+    def clusters(self) -> tuple[ClusterView, ...]:
+        return self.found + self.candidates
+
+
+def make_view(sources: Sources) -> View:
+    """The page of a result. The same sources give the same page."""
+    result, run = sources.result, sources.run or {}
+    settings = run.get("configuration") or sources.settings
+    level = _look_up(settings, "detection", "significance", "level")
+    forms = {}
+    if sources.tokeniser is not None:
+        forms = find_forms(sources.texts.values(), sources.tokeniser)
+    clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result["clusters"]]
+    found = tuple(cluster for cluster in clusters if cluster.significant)
+    candidates = tuple(cluster for cluster in clusters if not cluster.significant)
+    searched = all(cluster["reference_support"] is not None for cluster in result["clusters"])
+    n_documents = result["corpus"]["test"]["documents"]
+    verdict = say_verdict(
+        n_documents,
+        [(cluster.size, cluster.about) for cluster in found],
+        candidates[0].size if candidates else None,
+        searched,
+        candidates[0].in_repeats if candidates else "",
+    )
+    name = shorten(result["name"], 80)
+    model = result["null_model"]
+    return View(
+        name=name,
+        title=f"{name}: {count(len(found), 'significant cluster')}",
+        verdict=verdict,
+        found=found,
+        candidates=candidates,
+        batch=view_batch(
+            sources.scores,
+            [cluster for cluster in result["clusters"] if cluster["significant"]],
+            {cluster.index: cluster.about for cluster in found},
+        ),
+        searched=searched,
+        n_repeats=result.get("repeats", {}).get("n", 1),
+        searches=view_searches(result, forms),
+        continuing=tuple(_view_continuing(result.get("sweep", {}))),
+        copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
+        n_groups=len(result.get("copies", ())),
+        n_copied=sum(group["size"] for group in result.get("copies", ())),
+        summary_metrics=tuple(_view_metrics(result.get("evaluation", {}))),
+        n_topics=model["n_topics"],
+        orders=_draw_orders(model),
+        model_facts=(
+            ("topics", f"{model['n_topics']:,}"),
+            ("BIC", f"{model['bic']:,.1f}"),
+            ("topics a document", f"{model['topics_per_document']:.2f}"),
+            ("words of its own a topic", f"{model['salient_words_per_topic']:.1f}"),
+        ),
+        topics=tuple(tuple(map(clean, words)) for words in sources.topics),
+        parts=tuple(
+            (clean(part), *(f"{sizes[name]:,}" for name in ("documents", "tokens", "terms")))
+            for part, sizes in result["corpus"].items()
+        ),
+        command=clean(shlex.join(run.get("command") or ("atd-dask", "run", f"{name}.yaml"))),
+        settings=tuple(_flatten({"seed": result["seed"], **settings})),
+        facts=tuple(_view_run(run)) if run else (),
+        versions=tuple(_flatten(run.get("versions") or {})),
+        digests=tuple((clean(name), clean(digest)) for name, digest in sources.digests.items()),
+    )
+
+
+def _look_up(settings: Mapping[str, Any], *keys: str) -> Any:
+    value: Any = settings
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _view_cluster(
+    cluster: Mapping[str, Any], sources: Sources, level: float | None, forms: Mapping[str, str]
+) -> ClusterView:
+    words = cluster["salient_words"]
+    raised = [word["word"] for word in words if is_raised(word)]
+    kinds = {word["word"]: "more" if is_raised(word) else "less" for word in words}
+    steps = cluster["growth"]
+    documents = cluster["documents"]
+    support, others = cluster["support"], cluster["reference_support"]
+    found = cluster.get("evaluation")
+    return ClusterView(
+        index=cluster["index"],
+        significant=cluster["significant"],
+        size=cluster["size"],
+        documents_text=count(cluster["size"], "document") + _say_copies(cluster),
+        support="–" if support is None else show_decimal(support),
+        search_p_value="–"
+        if cluster["search_p_value"] is None
+        else show_p_value(cluster["search_p_value"]),
+        p_value=show_p_value(cluster["p_value"]),
+        about=tuple(
+            shorten(forms.get(word, word), SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]
+        ),
+        p_sentence=say_p_value(cluster),
+        in_repeats=say_found(cluster),
+        repeats_sentence=say_repeats(cluster),
+        reason="" if cluster["significant"] else say_reason(cluster, level),
+        histogram=charts.draw_histogram(cluster["bootstrap_scores"], cluster["score"])
+        if cluster["bootstrap_scores"]
+        else None,
+        search_sentence=say_searches(cluster),
+        searches=charts.draw_searches(others, support) if others else None,
+        growth_sentence=say_growth(cluster) if steps else "",
+        growth=charts.draw_growth(
+            *([step[key] for step in steps] for key in ("score", "share", "failed"))
+        )
+        if steps
+        else None,
+        occurring=_view_words([word for word in words if word["occurring"]], forms),
+        absent=_view_words(
+            # Their own probability is the same for all: the most usual ones tell most.
+            sorted(
+                (word for word in words if not word["occurring"]),
+                key=lambda word: -word["shared_probability"],
+            ),
+            forms,
+        ),
+        documents=tuple(
+            _view_document(place, document, sources, raised, kinds)
+            for place, document in enumerate(documents[:MOST_DOCUMENTS], 1)
+        ),
+        has_labels=any(document["labels"] for document in documents),
+        has_texts=any(document["row"] in sources.texts for document in documents),
+        metrics=tuple(f"{found[name]:.2f}" for name in METRICS) if found else None,
+        label=clean(found["label"]) if found else "",
+    )
+
+
+def _view_words(words: Sequence[Mapping[str, Any]], forms: Mapping[str, str]) -> WordList:
+    shown = words[:MOST_WORDS]
+    decades = charts.Decades.of(
+        [word[key] for word in shown for key in ("probability", "shared_probability")]
+    )
+    return WordList(
+        tuple(_view_word(word, decades, forms) for word in shown),
+        len(words),
+        decades.draw_scale(),
+    )
+
+
+def _view_word(word: Mapping[str, Any], decades: charts.Decades, forms: Mapping[str, str]) -> Word:
+    own, shared = word["probability"], word["shared_probability"]
+    ratio = math.log(own / shared) if own > 0 and shared > 0 else 0.0
+    return Word(
+        clean(forms.get(word["word"], word["word"])),
+        show_probability(own),
+        show_probability(shared),
+        show_ratio(own, shared),
+        (own, shared, round(ratio, 4)),
+        decades.draw_bar(own, shared),
+        bool(word.get("new")),
+    )
+
+
+def _view_document(
+    place: int,
+    document: Mapping[str, Any],
+    sources: Sources,
+    raised: Sequence[str],
+    kinds: Mapping[str, str],
+) -> DocumentRow:
+    counts = sources.counts.get(document["row"], {})
+    # The most frequent first; among equals, the order of the cluster's words.
+    words = sorted((word for word in raised if word in counts), key=lambda word: -counts[word])
+    return DocumentRow(
+        place,
+        document["row"],
+        clean(document["id"]),
+        sources.links.get(document["row"]),
+        document["share"],
+        charts.draw_share(document["share"]),
+        tuple(map(clean, document["labels"])),
+        tuple((clean(word), counts[word]) for word in words[:DOCUMENT_WORDS]),
+        max(len(words) - DOCUMENT_WORDS, 0),
+        _view_text(sources, document["row"], kinds),
+        tuple(_view_copy(copy, sources) for copy in document.get("copies", ())[:MOST_COPIES]),
+        len(document.get("copies", ())),
+    )
+
+
+def _say_copies(cluster: Mapping[str, Any]) -> str:
+    n_copies = cluster.get("n_copies", 0)
+    return f" and {count(n_copies, 'copy', 'copies')}" if n_copies else ""
+
+
+def _view_copy(copy: Mapping[str, Any], sources: Sources) -> Copy:
+    return Copy(copy["row"], clean(copy["id"]), sources.links.get(copy["row"]))
+
+
+def _list_groups(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    groups: Sequence[Mapping[str, Any]] = result.get("copies", ())
+    return groups[:MOST_GROUPS]
+
+
+def _view_copies(
+    group: Mapping[str, Any], sources: Sources, forms: Mapping[str, str]
+) -> CopiesView:
+    documents = group["documents"]
+    passage = _view_text(sources, documents[0]["row"], {})
+    return CopiesView(
+        size=group["size"],
+        cluster=group["cluster"],
+        words=tuple(shorten(forms.get(word, word), SUMMARY_LETTERS) for word in group["words"]),
+        passage=passage and replace(passage, note=""),  # which speaks of a topic
+        documents=tuple(_view_copy(document, sources) for document in documents[:MOST_COPIES]),
+    )
+
+
+def _view_text(sources: Sources, row: int, kinds: Mapping[str, str]) -> Passage | None:
+    text = sources.texts.get(row)
+    if text is None or sources.tokeniser is None:
+        return None
+    return mark_words(text, sources.tokeniser.locate(text), kinds)
+
+
+def _view_continuing(sweep: Mapping[str, Any]) -> Iterator[ContinuingView]:
+    for told in sweep.get("clusters", ()):
+        if told["kind"] == "continuing":
+            yield ContinuingView(
+                number=told["cluster"],
+                size=told["size"],
+                about=tuple(
+                    shorten(word, SUMMARY_LETTERS)
+                    for word in told.get("written", told["words"])[:SUMMARY_WORDS]
+                ),
+                ids=tuple(shorten(document["id"], 80) for document in told["documents"]),
+            )
+
+
+def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for key, name in (
+        ("group", "mean of the significant clusters"),
+        ("group_of_remaining", "the same, against what earlier clusters had left"),
+        ("individual", "their documents taken together"),
+    ):
+        if key in evaluation:
+            yield name, f"{evaluation[key]['f1']:.2f}", f"{evaluation[key]['auc']:.2f}"
+
+
+def _draw_orders(model: Mapping[str, Any]) -> Markup | None:
+    least: dict[int, float] = {}
+    for record in model["order_search"]:
+        n_topics = record["n_topics"]
+        least[n_topics] = min(record["bic"], least.get(n_topics, math.inf))
+    if len(least) < 2:
+        return None
+    return charts.draw_orders(list(least), list(least.values()), model["n_topics"])
+
+
+def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Times, memory and workers; those of stages that were reused are from when they were made."""
+    yield "started", mark_moment(run["started"])
+    for name, stage in run["stages"].items():
+        reused = ", reused" if stage["reused"] else ""
+        yield clean(name), f"{(stage['made'] or stage)['seconds']:,.1f} s{reused}"
+    yield "in all", f"{run['seconds']:,.1f} s"
+    yield "peak memory", f"{run['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    if cluster := run["cluster"]:
+        workers, threads = cluster["workers"], cluster["threads"]
+        yield "cluster", f"{count(workers, 'worker')}, {count(threads, 'thread')}"
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """`a.b: value` for everything in nested mappings; what is not set is left out."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            if value:
+                yield clean(name), clean(", ".join(map(str, value)))
+        elif value is not None:
+            yield clean(name), clean(_show(value))
+
+
+def _show(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

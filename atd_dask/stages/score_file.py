@@ -1,0 +1,82 @@
+"""The scores of all documents of a batch, kept beside the result for the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atd_dask.evaluation.scores import score_documents
+from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.runs import RESULT
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.engine.runner import Runner
+    from atd_dask.kernels.detection_rules import DetectionRules
+    from atd_dask.kernels.model import Floats
+    from atd_dask.pipelines.detect import SearchedBatch
+    from atd_dask.storage.corpus import CorpusStore
+
+FORMAT = "atd-dask-scores/1"
+SCORES = "scores.json"
+PLACES = 4  # behind the point
+USUAL = (0.05, 0.5, 0.95)  # quantiles of normal documents
+
+
+def keep_scores(
+    output: str,
+    runner: Runner,
+    stores: Mapping[str, CorpusStore],
+    batch: SearchedBatch,
+    rules: DetectionRules,
+    result: Mapping[str, Any],
+) -> None:
+    """Writes scores.json beside a result that was written to `output`: columns with an entry for
+    each document that was searched, which leaves out copies."""
+    rows = stores["test"].representatives()
+    clusters = [
+        np.searchsorted(rows, [document["row"] for document in cluster["documents"]]).tolist()
+        for cluster in result["clusters"]
+        if cluster["significant"]
+    ]
+    normal = stores["validation"].without_copies()
+    scores = score_documents(runner, rules.fitter(batch.table), batch.documents, normal, clusters)
+    usual = np.quantile(scores.usual, USUAL) if len(scores.usual) else np.zeros(0)
+    told = {
+        "format": FORMAT,
+        "result": _hash_result(output),
+        "usual": _list_numbers(usual),
+        "row": rows.tolist(),
+        "surprise": _list_numbers(scores.surprise),
+        "novelty": _list_numbers(scores.novelty),
+        "nearest": [number + 1 if number >= 0 else None for number in scores.nearest.tolist()],
+        "log_odds": _list_numbers(scores.log_odds),
+    }
+    content = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+    write_file(join(output, SCORES), content + b"\n")
+
+
+def read_scores(output: str) -> dict[str, Any] | None:
+    """The scores that belong to the result in `output`; None where there are none, as for one of an
+    earlier version."""
+    content = read_file(join(output, SCORES))
+    try:
+        told = None if content is None else json.loads(content)
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        return None
+    return told if told["result"] == _hash_result(output) else None
+
+
+def _hash_result(output: str) -> str:
+    return hashlib.sha256(read_file(join(output, RESULT)) or b"").hexdigest()
+
+
+def _list_numbers(values: Floats) -> list[float | None]:
+    """Rounded; what is missing, or without end, is None."""
+    rounded = [round(value, PLACES) for value in values.tolist()]
+    return [value if np.isfinite(value) else None for value in rounded]

@@ -1,0 +1,1 @@
+"""Scheduled sweeps over a repository that grows."""

@@ -1,0 +1,164 @@
+"""The clusters that sweeps have reported: their topics count as known, and they grow.
+
+Their documents are kept with all their words, so that the topics can be learned again under any
+null model. They are learned one after the other, each beside those before it, as within a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.search_space import fit_corpus
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.detection_rules import DetectionRules
+from atd_dask.kernels.growth import SettleRule
+from atd_dask.kernels.model import Block, Floats, WordTable
+from atd_dask.kernels.next_document import Batch
+from atd_dask.kernels.proposals import MOST_ROUNDS
+from atd_dask.kernels.word_switches import add_topic
+from atd_dask.pipelines.ingest import corpus_path, store_part
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
+from atd_dask.sweeps.state import KnownCluster, sweep_folder
+from atd_dask.text.counting import Encoding, WordCounts
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+# A topic is learned on so many documents of its cluster, the latest.
+MOST_DOCUMENTS = 500
+
+# Two topics are one if they share half of so many of their words.
+COMPARED_WORDS = 20
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A null model that knows the clusters, and what it recognised in a batch."""
+
+    table: WordTable
+    members: NDArray[np.int64]  # for each document the place of its cluster, -1 for none
+
+
+def known_path(config: RunConfig, sweep: int) -> str:
+    path: str = corpus_path(replace(config, output=sweep_folder(config.output, sweep)), "known")
+    return path
+
+
+def recognise(
+    table: WordTable,
+    vocabulary: Sequence[str],
+    clusters: Sequence[KnownCluster],
+    known: CorpusStore | None,
+    test: CorpusStore,
+    rules: DetectionRules,
+    runner: Runner,
+) -> Recognised:
+    """Learns the topics of the clusters, and asks every document of the batch for which of them
+    the odds are those of a document that settles in a cluster."""
+    members = np.full(test.n_docs, -1)
+    blocks = _read_blocks(known, clusters, vocabulary) if known is not None else []
+    for place, block in enumerate(blocks):
+        if not len(block.terms):
+            continue  # its documents have gone over to another, or no word of them is known now
+        fitter = rules.fitter(table)
+        topic = fitter.train(block)
+        batch = fitter.batch(*fit_corpus(runner, test, fitter))
+        asking = topic.smoothed(fitter.context)
+        members[find_members(batch, asking, members < 0, rules.settling)] = place
+        table = add_topic(table, topic.specific, topic.probabilities)
+    return Recognised(table, members)
+
+
+def find_members(
+    batch: Batch, topic: Alternative, available: NDArray[np.bool_], rule: SettleRule
+) -> NDArray[np.int64]:
+    """The documents that belong to a topic; the more there are, the less each must gain."""
+    found = np.zeros(0, dtype=np.int64)
+    n_docs = int(np.count_nonzero(available))
+    for _ in range(MOST_ROUNDS):
+        least = rule.least_gain(max(len(found), 1), n_docs)
+        gains = batch.gains_above(topic, available, least)
+        more = np.flatnonzero(gains > least)
+        if len(more) <= len(found):
+            break
+        found = more
+    return found
+
+
+def _read_blocks(
+    known: CorpusStore, clusters: Sequence[KnownCluster], vocabulary: Sequence[str]
+) -> list[Block]:
+    """The documents of each cluster, over the vocabulary of now."""
+    everything = np.ones(known.n_docs, dtype=np.bool_)
+    numbers: list[str] = []
+    parts = []
+    with closing(gather(read_pieces(known, everything))) as documents:
+        encoding = Encoding.choose(documents, vocabulary)
+        for batch in documents.batches():
+            counts, _ = encoding.encode(batch)
+            parts.append(Block(counts.indptr, counts.terms, counts.counts))
+            numbers += [label for (label,) in batch.labels]
+    whole = Block.concatenate(parts)
+    owners = np.array(numbers)
+    return [whole.take(np.flatnonzero(owners == str(cluster.number))) for cluster in clusters]
+
+
+def list_words(topic: Alternative, shared: Floats, vocabulary: Sequence[str]) -> tuple[str, ...]:
+    """The words that a topic makes more likely, the most telling first."""
+    words = topic.raised_words(shared)[:COMPARED_WORDS]
+    return tuple(vocabulary[word] for word in words.tolist())
+
+
+def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int | None:
+    """The place of the cluster that is about the same words, if there is one."""
+    for place, cluster in clusters.items():
+        fewer = min(len(words), len(cluster.words))
+        if fewer and 2 * len(set(words) & set(cluster.words)) >= fewer:
+            return place
+    return None
+
+
+def store_known(
+    config: RunConfig,
+    known: CorpusStore | None,
+    joining: Assembly,
+    numbers: Sequence[int],
+    vocabulary: Sequence[str],
+    progress: Progress,
+) -> None:
+    """Stores the documents of all clusters as the part `known` of a sweep: those of before, and
+    those that join, each with the number of its cluster. A document's label is that number."""
+    labels = [(str(number),) for number in numbers]
+
+    def pieces() -> Iterator[WordCounts]:
+        # The latest first: of those with the same id the first is taken.
+        first = 0
+        for piece in joining.pieces():
+            mine = labels[first : first + len(piece.batch)]
+            first += len(piece.batch)
+            yield replace(piece, batch=replace(piece.batch, labels=mine))
+        if known is not None:
+            yield from read_pieces(known, _choose_kept(known, [label for (label,) in labels]))
+
+    with closing(gather(pieces())) as documents:
+        store_part(config, "known", documents, vocabulary, progress)
+
+
+def _choose_kept(known: CorpusStore, joining: Sequence[str]) -> NDArray[np.bool_]:
+    """Which of the documents of before stay, of which the first are the latest."""
+    numbers = [number for (number,) in known.labels()]
+    room = {number: MOST_DOCUMENTS - joining.count(number) for number in set(numbers)}
+    keep = np.zeros(len(numbers), dtype=np.bool_)
+    for row, number in enumerate(numbers):
+        keep[row] = room[number] > 0
+        room[number] -= 1
+    return keep

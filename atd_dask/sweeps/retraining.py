@@ -1,0 +1,188 @@
+"""The null model of sweeps: the first one, when another is due, and what that is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atd_dask.config.rules import rules_of
+from atd_dask.config.run_config import RunConfig
+from atd_dask.config.sweep_config import SweepConfig
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.search_space import fit_corpus
+from atd_dask.kernels.streams import open_stream
+from atd_dask.pipelines.ingest import (
+    choose_vocabulary,
+    corpus_path,
+    ingest,
+    look_for_copies,
+    store_part,
+)
+from atd_dask.pipelines.train import model_path, train
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import read_model
+from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.sweeps.assembly import Assembly, Mask, gather
+from atd_dask.sweeps.state import ModelNote, SweepState, model_folder, sweep_folder
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.progress import Progress
+
+FIRST = "the first one"
+
+
+def model_config(config: RunConfig, generation: int) -> RunConfig:
+    """The run that makes a null model: its folder has the model and what it was trained on."""
+    return replace(
+        config,
+        output=model_folder(config.output, generation),
+        corpus=replace(config.corpus, test=None),
+    )
+
+
+def batch_store(config: RunConfig, sweep: int) -> CorpusStore:
+    """The new documents of a sweep."""
+    folder = sweep_folder(config.output, sweep)
+    return CorpusStore.open(corpus_path(replace(config, output=folder), "new"))
+
+
+def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
+    """Why the null model is to be trained anew before the next sweep, or None.
+
+    Drift is judged by the new documents of as many sweeps as are tested together.
+    """
+    rule, model = sweep.retrain, state.model
+    assert model is not None
+    last_useful = state.sweep - sweep.window  # later documents are still being tested
+    if last_useful < model.since:
+        return None  # nothing to learn from that it has not seen
+    if len(state.drift) >= rule.age:
+        return f"it has been used for {len(state.drift)} sweeps"
+    recent = state.drift[-(sweep.window + 1) :]
+    if len(recent) <= sweep.window:
+        return None
+    tokens = sum(drift.tokens + drift.unseen_tokens for drift in recent)
+    share = sum(drift.unseen_tokens for drift in recent) / max(tokens, 1)
+    if share > model.unseen_share + rule.unseen:
+        return (
+            f"{share:.1%} of the words of new documents are not in the vocabulary, against"
+            f" {model.unseen_share:.1%} when it was trained"
+        )
+    known = [(drift.tokens, drift.log_likelihood) for drift in recent]
+    told = [(tokens, value) for tokens, value in known if value is not None]
+    mean = sum(n * value for n, value in told) / max(sum(n for n, _ in told), 1)
+    if told and mean < model.log_likelihood - rule.likelihood:
+        return (
+            f"a word of new documents has a log-likelihood of {mean:.3f}, against"
+            f" {model.log_likelihood:.3f} when it was trained"
+        )
+    return None
+
+
+def make_model(
+    config: RunConfig, state: SweepState, reason: str, client: Client, progress: Progress
+) -> ModelNote:
+    """Trains the next null model; what is finished of it is reused."""
+    generation = 1 if state.model is None else state.model.generation + 1
+    progress.say(f"the null model is trained: {reason}", generation=generation)
+    mine = model_config(config, generation)
+    if state.model is None:
+        ingest(mine, client, progress)
+    else:
+        _gather_normal(config, mine, state, client, progress)
+    summary = train(mine, client, progress)
+    unseen_share, log_likelihood = _measure(mine, client)
+    stores = [CorpusStore.open(corpus_path(mine, part)) for part in ("train", "validation")]
+    return ModelNote(
+        generation=generation,
+        since=state.sweep + 1,
+        reason=reason,
+        documents=sum(store.n_docs for store in stores),
+        n_topics=summary["n_topics"],
+        unseen_share=unseen_share,
+        log_likelihood=log_likelihood,
+    )
+
+
+def _measure(mine: RunConfig, client: Client) -> tuple[float, float]:
+    """The share of words that the vocabulary lacks, and the log-likelihood of a word, in documents
+    that the model was not trained on."""
+    store = CorpusStore.open(corpus_path(mine, "validation"))
+    n_unseen = int(store.unseen().sum())
+    fitter = rules_of(mine).fitter(read_model(model_path(mine)).table)
+    _, fit = fit_corpus(Runner(client), store, fitter)
+    n_known = max(int(fit.lengths.sum()), 1)
+    return n_unseen / (n_known + n_unseen), float(fit.log_likelihoods.sum()) / n_known
+
+
+def _gather_normal(
+    config: RunConfig, mine: RunConfig, state: SweepState, client: Client, progress: Progress
+) -> None:
+    """Stores the latest documents that are in no reported cluster, nor still being tested."""
+    assert state.model is not None
+    first = model_config(config, 1)
+    begin = [CorpusStore.open(corpus_path(first, part)) for part in ("train", "validation")]
+    n_first = sum(store.n_docs for store in begin)
+    wanted = config.sweep.retrain.documents or n_first
+    sweeps = range(1, state.sweep - config.sweep.window + 1)
+    stores: list[CorpusStore] = []
+    for sweep in reversed(sweeps):
+        if sum(store.n_docs for store in stores) >= wanted:
+            break
+        stores.insert(0, batch_store(config, sweep))
+    if sum(store.n_docs for store in stores) < wanted:
+        stores = begin + stores
+    dismissed = config.sweep.dismissed
+    reported = {id for c in state.clusters if c.number not in dismissed for id in c.documents}
+    key = stage_key(
+        [store.digest for store in stores],
+        sorted(reported),
+        wanted,
+        config.corpus.validation_share,
+        config.corpus.copies,
+    )
+    done = finished_stage(mine.output, "ingest", key)
+    if done is not None:
+        return
+    keep = choose_latest([store.ids() for store in stores], reported, wanted)
+    with ExitStack() as scratch:
+        normal = Assembly.of(stores, keep)
+        documents = scratch.enter_context(closing(gather(normal.pieces())))
+        share = begin[1].n_docs / max(n_first, 1)
+        aside = np.zeros(documents.n_docs, dtype=np.bool_)
+        stream = open_stream(config.seed, f"validation/{mine.output.rpartition('/')[2]}")
+        order = stream.permutation(documents.n_docs)
+        aside[order[: round(share * documents.n_docs)]] = True
+        divided = documents.divide([~aside, aside])
+        parts = dict(zip(("train", "validation"), divided, strict=True))
+        for part in divided:
+            scratch.enter_context(closing(part))
+        vocabulary = choose_vocabulary(config, parts["train"])
+        copies = look_for_copies(config, parts, client, progress)
+        summary = {
+            name: store_part(mine, name, part, vocabulary, progress, copies.get(name))
+            for name, part in parts.items()
+        }
+    finish_stage(mine.output, "ingest", key, summary)
+
+
+def choose_latest(ids: Sequence[Sequence[str]], reported: set[str], wanted: int) -> list[Mask]:
+    """Which documents of each store are taken: the latest of each id, in no reported cluster, and
+    of these as many of the last as are wanted."""
+    keep = [np.zeros(len(some), dtype=np.bool_) for some in ids]
+    seen = set(reported)
+    for store in reversed(range(len(ids))):
+        for row in reversed(range(len(ids[store]))):
+            if wanted == 0:
+                return keep
+            if ids[store][row] not in seen:
+                seen.add(ids[store][row])
+                keep[store][row] = True
+                wanted -= 1
+    return keep

@@ -1,0 +1,163 @@
+"""The folder of scheduled sweeps.
+
+state.json          what holds: the last sweep, the null model, the clusters that were reported,
+                    the alerts that wait. Whatever it does not speak of has not happened.
+journal/            the documents and files that have been seen
+models/0001/        a null model with the documents that it was trained on
+sweeps/0001/        a sweep: the folder of a run, and beside what such a folder has
+    plan.json           what the sweep is about; with it a sweep is under way
+    corpus/new.zarr     its new documents, and beside them their texts where they are kept
+    corpus/known.zarr   the documents of all clusters up to now
+    sweep.json          its line of the history
+    alert.json          what is to be told
+history.jsonl       a line for each sweep
+index.html          the same for people
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from atd_dask.errors import DamagedStoreError
+from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.sweeps.journal import Journal, Segment
+
+FORMAT = "atd-dask-sweeps/1"
+STATE, PLAN, LINE, ALERT = "state.json", "plan.json", "sweep.json", "alert.json"
+HISTORY, PAGE = "history.jsonl", "index.html"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelNote:
+    """The null model that is in use."""
+
+    generation: int
+    since: int  # the first sweep that uses it
+    reason: str  # why it was trained
+    documents: int
+    n_topics: int
+    unseen_share: float  # in its validation documents
+    log_likelihood: float  # of a word in its validation documents
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownCluster:
+    """A cluster that was reported. It grows when it goes on."""
+
+    number: int
+    words: tuple[str, ...]
+    written: tuple[str, ...]  # the same words as people write them
+    p_value: float  # the one that decided when it was found
+    sweeps: tuple[int, ...] = ()  # in which it was found and went on
+    documents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """How the new documents of a sweep stand to the null model."""
+
+    sweep: int
+    generation: int
+    tokens: int
+    unseen_tokens: int
+    log_likelihood: float | None  # of a word; None where the model knows none of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepState:
+    """All that one sweep leaves to the next."""
+
+    key: str  # the settings that may not change
+    sweep: int = 0
+    model: ModelNote | None = None
+    clusters: tuple[KnownCluster, ...] = ()
+    known: int | None = None  # the sweep that has the documents of the clusters
+    drift: tuple[Drift, ...] = ()  # under this model
+    segments: tuple[Segment, ...] = ()
+    pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # sweep → who is to hear
+
+    def journal(self, output: str) -> Journal:
+        return Journal(join(output, "journal"), self.segments)
+
+
+def sweep_name(sweep: int) -> str:
+    return f"{sweep:04d}"
+
+
+def sweep_folder(output: str, sweep: int) -> str:
+    return join(output, "sweeps", sweep_name(sweep))
+
+
+def model_folder(output: str, generation: int) -> str:
+    return join(output, "models", f"{generation:04d}")
+
+
+def write_state(output: str, state: SweepState) -> None:
+    write_object(join(output, STATE), {"format": FORMAT, **asdict(state)})
+
+
+def read_state(output: str) -> SweepState | None:
+    """The state, or None where no sweep has begun."""
+    path = join(output, STATE)
+    content = read_file(path)
+    if content is None:
+        return None
+    try:
+        told = json.loads(content)
+        if told.pop("format") != FORMAT:
+            raise ValueError(f"its format is not {FORMAT}")
+        model = told.pop("model")
+        return SweepState(
+            model=None if model is None else ModelNote(**model),
+            clusters=tuple(_read_cluster(cluster) for cluster in told.pop("clusters")),
+            drift=tuple(Drift(**drift) for drift in told.pop("drift")),
+            segments=tuple(Segment(**segment) for segment in told.pop("segments")),
+            pending={sweep: tuple(to) for sweep, to in told.pop("pending").items()},
+            **told,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedStoreError(f"{path} is not as it was written: {error}") from error
+
+
+def _read_cluster(told: dict[str, Any]) -> KnownCluster:
+    told.setdefault("written", told["words"])  # earlier versions kept the words alone
+    for name in ("sweeps", "documents", "words", "written"):
+        told[name] = tuple(told[name])
+    return KnownCluster(**told)
+
+
+def write_object(path: str, value: Mapping[str, Any]) -> None:
+    content = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+    write_file(path, content.encode() + b"\n")
+
+
+def read_object(path: str) -> dict[str, Any] | None:
+    """A JSON object that was written whole, or None where there is none."""
+    content = read_file(path)
+    value: dict[str, Any] | None = None if content is None else json.loads(content)
+    return value
+
+
+def read_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
+    """The lines of all sweeps up to the last, and whether the history has all of them."""
+    content = read_file(join(output, HISTORY)) or b""
+    lines = [json.loads(line) for line in content.splitlines()]
+    lines = [line for place, line in enumerate(lines, 1) if line["sweep"] == place <= last]
+    missing = range(len(lines) + 1, last + 1)
+    for sweep in missing:
+        path = join(sweep_folder(output, sweep), LINE)
+        line = read_object(path)
+        if line is None:
+            raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
+        lines.append(line)
+    return lines, not missing
+
+
+def write_history(output: str, lines: list[dict[str, Any]], page: bytes) -> None:
+    """Writes the page, and last the history: as long as that lacks a line, it is done again."""
+    write_file(join(output, PAGE), page)
+    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    write_file(join(output, HISTORY), text.encode())

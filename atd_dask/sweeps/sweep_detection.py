@@ -1,0 +1,382 @@
+"""The test of one sweep: its new documents together with the window, against what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atd_dask.config.rules import rules_of
+from atd_dask.config.run_config import RunConfig, as_single
+from atd_dask.distribution.calibration import ChanceSearch
+from atd_dask.distribution.detection import detect as detect_clusters
+from atd_dask.distribution.engine.observation import check_memory, describe_cluster
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.search_space import fit_corpus
+from atd_dask.documents import Copies
+from atd_dask.errors import TooLittleTrainingError
+from atd_dask.evaluation.copy_groups import choose_groups, list_rows
+from atd_dask.evaluation.results import add_written, order_candidates, write_csv, write_json
+from atd_dask.kernels.detection_rules import FoundCluster
+from atd_dask.kernels.jit import STORE
+from atd_dask.pipelines.detect import SearchedBatch, make_result, open_batch, warn_of_thin_pool
+from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
+from atd_dask.pipelines.report import read_wording
+from atd_dask.pipelines.run import estimate_memory
+from atd_dask.pipelines.train import model_path
+from atd_dask.stages.score_file import keep_scores
+from atd_dask.stages.watching import watch_detection
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.detection_checkpoints import SweepKeeper
+from atd_dask.storage.files import join, write_file
+from atd_dask.storage.models import read_digest, read_model, write_model
+from atd_dask.storage.stages import stage_key
+from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
+from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
+from atd_dask.sweeps.retraining import batch_store, model_config
+from atd_dask.sweeps.state import Drift, KnownCluster, SweepState, model_folder
+from atd_dask.text.counting import Gathering
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from atd_dask.progress import Progress
+
+
+@dataclass
+class News:
+    """A cluster that has new documents in a sweep."""
+
+    cluster: KnownCluster  # with them
+    kind: str  # new or continuing
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[Assembly] = field(default_factory=list)
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON tells it."""
+        return {
+            "cluster": self.cluster.number,
+            "kind": self.kind,
+            "size": len(self.cluster.documents),
+            "p_value": self.cluster.p_value,
+            "words": list(self.cluster.words),
+            "written": list(self.cluster.written),
+            "documents": self.documents,
+        }
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What came of a sweep; the state is that of after it, but for its number."""
+
+    result: dict[str, Any]
+    news: tuple[dict[str, Any], ...]
+    n_tested: int
+    drift: Drift
+    state: SweepState
+
+
+class Examination:
+    """The documents of a sweep, and the null model with the topics of the clusters of before."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        mine: RunConfig,
+        state: SweepState,
+        number: int,
+        client: Client,
+        progress: Progress,
+    ) -> None:
+        """`mine` is the configuration of the run that the sweep is."""
+        assert state.model is not None
+        self._config, self._mine, self._state, self._number = config, mine, state, number
+        self._client, self._progress, self._runner = client, progress, Runner(client)
+        self._generation = state.model.generation
+        self._trained = model_config(config, self._generation)
+        self._base = read_model(model_path(self._trained))
+        self._rules = rules_of(config)
+        self._known = (
+            None if state.known is None else CorpusStore.open(known_path(config, state.known))
+        )
+        self._sweeps = np.arange(max(1, number - config.sweep.window), number + 1)
+
+    def examine(self) -> Findings:
+        """Sets aside what belongs to known clusters, looks for others in the rest, and writes the
+        result."""
+        everything = self._assemble()
+        self._store(everything)
+        stores = {part: self._open(part) for part in PARTS}
+        check_memory(describe_cluster(self._client), *estimate_memory(self._config, stores))
+        recognised = recognise(
+            self._base.table,
+            self._base.vocabulary,
+            self._state.clusters,
+            self._known,
+            self._open("test"),
+            self._rules,
+            self._runner,
+        )
+        self._table = recognised.table
+        write_model(model_path(self._mine), replace(self._base, table=self._table))
+        is_known = recognised.members >= 0
+        self._rest = everything.take(np.flatnonzero(~is_known))
+        if is_known.any():
+            self._store(self._rest)
+        self._news: dict[int, News] = {}  # by the place of the cluster
+        for place in np.unique(recognised.members[is_known]).tolist():
+            cluster = self._state.clusters[place]
+            if cluster.number not in self._config.sweep.dismissed:
+                documents = everything.take(np.flatnonzero(recognised.members == place))
+                self._add_news(cluster, "continuing", documents)
+        found = self._detect() if len(self._rest) else []
+        return self._conclude(found)
+
+    def _assemble(self) -> Assembly:
+        """The new documents, and those of the window that are in no cluster and have not come
+        anew since."""
+        stores = [batch_store(self._config, int(sweep)) for sweep in self._sweeps]
+        gone = {id for cluster in self._state.clusters for id in cluster.documents}
+        keep = [np.ones(stores[-1].n_docs, dtype=np.bool_)]
+        gone.update(stores[-1].ids())
+        for store in reversed(stores[:-1]):
+            ids = store.ids()
+            keep.insert(0, np.array([id not in gone for id in ids], dtype=np.bool_))
+            gone.update(ids)
+        return Assembly.of(stores, keep)
+
+    def _store(self, documents: Assembly) -> None:
+        with closing(gather(documents.pieces())) as gathered:
+            copies = self._look_for_copies(gathered)
+            words = self._base.vocabulary
+            store_part(self._mine, "test", gathered, words, self._progress, copies)
+
+    def _look_for_copies(self, batch: Gathering) -> Copies | None:
+        """Training is read only if there is something to tell that it may have too."""
+        alone: dict[str, Copies]
+        alone = look_for_copies(self._config, {"test": batch}, self._client, self._progress)
+        if "test" not in alone or not choose_groups(alone["test"]):
+            return alone.get("test")
+        with ExitStack() as scratch:
+            parts = {}
+            for part in ("train", "validation"):
+                store = self._open(part)
+                pieces = read_pieces(store, np.ones(store.n_docs, dtype=np.bool_))
+                normal = gather(pieces, batch.lexicon)
+                parts[part] = scratch.enter_context(closing(normal))
+            parts["test"] = batch
+            beside: dict[str, Copies]
+            beside = look_for_copies(self._config, parts, self._client, self._progress)
+        return beside["test"]
+
+    def _open(self, part: str) -> CorpusStore:
+        config = self._mine if part == "test" else self._trained
+        return CorpusStore.open(corpus_path(config, part))
+
+    def _detect(self) -> list[FoundCluster]:
+        rules, seed = self._rules, self._config.seed
+        batch = self._batch
+        test = batch.documents
+        normal = {part: self._open(part).without_copies() for part in ("train", "validation")}
+        # Searches under the model as it was trained, in batches that are a little larger than this
+        # one: so they serve for other batches too, and can only find more.
+        n_batch = round_up(test.n_docs)
+        chance = ChanceSearch(self._base.table, dict(normal), rules, n_batch, seed)
+        settings = [as_single(self._config.detection), seed]
+        digests = [store.digest for store in normal.values()]
+        folder = model_folder(self._config.output, self._generation)
+        keeper = SweepKeeper(
+            Checkpoints(
+                join(self._mine.output, "checkpoints", "detect"),
+                stage_key(test.digest, read_digest(model_path(self._mine)), digests, settings),
+            ),
+            Checkpoints(
+                join(folder, "searches", str(n_batch)),
+                stage_key(read_digest(model_path(self._trained)), digests, settings),
+            ),
+        )
+        try:
+            with watch_detection(
+                self._progress, rules.replicates, rules.searches, STORE.is_compiling
+            ) as tell:
+                found = detect_clusters(
+                    batch.table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
+                )
+        except TooLittleTrainingError as error:
+            # A sweep that fails is tried again and again; the next ones may have fewer documents,
+            # or more to train on.
+            self._progress.warn(f"no cluster is looked for in this sweep: {error}")
+            return []
+        found = order_candidates(found)
+        for index, cluster in enumerate(found, 1):
+            warn_of_thin_pool(self._progress, index, cluster)
+        return found
+
+    @cached_property
+    def _batch(self) -> SearchedBatch:
+        """The documents that belong to no known cluster, under the model that knows these."""
+        stores = {part: self._open(part) for part in PARTS}
+        model = replace(self._base, table=self._table)
+        return open_batch(self._runner, stores, model, self._rules)
+
+    def _conclude(self, found: list[FoundCluster]) -> Findings:
+        stores = {part: self._open(part) for part in PARTS}
+        model = replace(self._base, table=self._table)
+        batch = self._batch
+        result = make_result(self._mine, stores, model, batch, found)
+        origins = self._sweeps[self._rest.owners].tolist()
+        for described in result["clusters"]:
+            for document in described["documents"]:
+                for one in (document, *document.get("copies", ())):
+                    one["sweep"] = origins[one["row"]]
+        for group in result.get("copies", ()):
+            for document in group["documents"]:
+                document["sweep"] = origins[document["row"]]
+        wording = read_wording(self._mine.output, result, stores["test"])
+        add_written(result, wording.forms)
+        for cluster, described in zip(found, result["clusters"], strict=True):
+            if cluster.significant:
+                rows = list_rows(described)
+                words = list_words(cluster.topic, batch.table.shared, batch.vocabulary)
+                described |= self._recognise_found(cluster, rows, words, wording.forms)
+        news = tuple(self._news[place].describe() for place in sorted(self._news))
+        drift = self._measure(stores["test"], result["clusters"])
+        sweep = {
+            "number": self._number,
+            "sweeps": self._sweeps.tolist(),
+            "generation": self._generation,
+            "known_topics": len(self._state.clusters),
+            "clusters": news,
+        }
+        state = replace(self._remember(), drift=(*self._state.drift, drift))
+        write_file(join(self._mine.output, "result.json"), write_json(result | {"sweep": sweep}))
+        write_file(
+            join(self._mine.output, "clusters.csv"), write_csv(result["clusters"], wording.passages)
+        )
+        keep_scores(self._mine.output, self._runner, stores, batch, self._rules, result)
+        return Findings(result, news, len(self._rest), drift, state)
+
+    def _recognise_found(
+        self,
+        cluster: FoundCluster,
+        rows: list[int],
+        words: tuple[str, ...],
+        forms: Mapping[str, str],
+    ) -> dict[str, Any]:
+        """Takes a cluster that was found for one of before if it is about the same words, else for
+        a new one; `rows` has its documents and their copies, `forms` how words are written."""
+        known = {place: news.cluster for place, news in self._news.items()}
+        known = dict(enumerate(self._state.clusters)) | known
+        place = find_same(words, known)
+        if place is None:
+            fresh = KnownCluster(
+                number=len(known) + 1,
+                words=words,
+                written=tuple(forms.get(word, word) for word in words),
+                p_value=cluster.deciding_p_value,
+            )
+            place = len(known)
+            known[place] = fresh
+        if known[place].number in self._config.sweep.dismissed:
+            return {"cluster": known[place].number, "kind": "dismissed"}
+        kind = "continuing" if place < len(self._state.clusters) else "new"
+        self._add_news(known[place], kind, self._rest.take(np.sort(np.array(rows))))
+        return {"cluster": known[place].number, "kind": kind}
+
+    def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
+        place = cluster.number - 1
+        news = self._news.setdefault(place, News(cluster, kind))
+        ids = [id for piece in documents.pieces() for id in piece.batch.ids]
+        sweeps = self._sweeps[documents.owners].tolist()
+        news.parts.append(documents)
+        news.documents += [{"id": i, "sweep": s} for i, s in zip(ids, sweeps, strict=True)]
+        news.cluster = replace(
+            news.cluster,
+            sweeps=tuple(dict.fromkeys((*cluster.sweeps, self._number))),
+            documents=tuple(dict.fromkeys((*news.cluster.documents, *ids))),
+        )
+
+    def _remember(self) -> SweepState:
+        """Keeps the documents of clusters for their topics; gives the state that knows them."""
+        if not self._news:
+            return self._state
+        clusters = dict(enumerate(self._state.clusters))
+        clusters |= {place: news.cluster for place, news in self._news.items()}
+        parts = [(place + 1, part) for place, news in self._news.items() for part in news.parts]
+        numbers = np.repeat([number for number, _ in parts], [len(part) for _, part in parts])
+        joining = Assembly(
+            parts[0][1].stores,
+            np.concatenate([part.owners for _, part in parts]),
+            np.concatenate([part.rows for _, part in parts]),
+        )
+        order = np.lexsort((joining.rows, joining.owners))
+        store_known(
+            self._mine,
+            self._known,
+            joining.take(order),
+            numbers[order].tolist(),
+            self._base.vocabulary,
+            self._progress,
+        )
+        ordered = tuple(clusters[place] for place in sorted(clusters))
+        return replace(self._state, clusters=ordered, known=self._number)
+
+    def _measure(self, test: CorpusStore, clusters: list[dict[str, Any]]) -> Drift:
+        """How well the null model explains the new documents that are in no cluster."""
+        _, fit = fit_corpus(self._runner, test, self._rules.fitter(self._table))
+        counted = self._sweeps[self._rest.owners] == self._number
+        for cluster in clusters:
+            if cluster["significant"]:
+                counted[list_rows(cluster)] = False
+        n_tokens = int(fit.lengths[counted].sum())
+        return Drift(
+            sweep=self._number,
+            generation=self._generation,
+            tokens=n_tokens,
+            unseen_tokens=int(test.unseen()[np.flatnonzero(counted)].sum()),
+            log_likelihood=float(fit.log_likelihoods[counted].sum()) / n_tokens
+            if n_tokens
+            else None,
+        )
+
+
+def make_line(findings: Findings, plan: dict[str, Any], generation: int) -> dict[str, Any]:
+    """The line of the history, without the time that the sweep took."""
+    drift, new = findings.drift, plan["new"]
+    return {
+        "sweep": plan["sweep"],
+        "started": plan["started"],
+        "documents": new["documents"],
+        "skipped": sum(skipped["documents"] for skipped in new["skipped"].values()),
+        "tested": findings.n_tested,
+        "generation": generation,
+        "trained": plan["reason"],
+        "unseen_share": drift.unseen_tokens / max(drift.tokens + drift.unseen_tokens, 1),
+        "log_likelihood": drift.log_likelihood,
+        "clusters": [
+            {name: entry[name] for name in ("cluster", "kind", "size", "p_value")}
+            | {
+                "added": len(entry["documents"]),
+                "words": entry["words"][:8],
+                "written": entry["written"][:8],
+            }
+            for entry in findings.news
+        ],
+        "candidates": [
+            {
+                name: cluster[name]
+                for name in ("size", "support", "search_p_value", "p_value", "significant")
+            }
+            for cluster in findings.result["clusters"]
+        ],
+    }
+
+
+def round_up(n_docs: int) -> int:
+    """The size of the batches in which chance is searched: the next power of two."""
+    return 1 << max(n_docs - 1, 0).bit_length()

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import numpy as np
+from click.testing import CliRunner
+
+from atd_dask.bench import large_batch
+from atd_dask.cli.command import atd
+from atd_dask.distribution import search_space
+
+
+def test_a_large_batch_holds_what_was_planted():
+    planted = large_batch.choose_planted(25_000)
+    assert len(planted) == 200
+    sizes = [len(batch) for batch in large_batch.draw_documents("test", 25_000, planted)]
+    assert sizes == [10_000, 10_000, 5_000]
+    assert len(large_batch.choose_planted(300)) == 30
+    np.testing.assert_allclose(large_batch.draw_topics().sum(axis=1), 1)
+
+
+def test_the_command(monkeypatch):
+    monkeypatch.setattr(search_space, "SMALL_ENTRIES", 0)
+    monkeypatch.setattr(large_batch, "N_TRAIN", 400)
+    monkeypatch.setattr(large_batch, "N_VALIDATION", 100)
+    result = CliRunner().invoke(atd, ["bench", "batch", "--documents", "400"])
+    assert result.exit_code == 0, result.stderr
+    header, row = result.stdout.splitlines()
+    found = dict(zip(header.split(), row.split(), strict=True))
+    assert found["documents"] == "400"
+    assert int(found["found"]) >= 30
+    assert int(found["others"]) <= 4

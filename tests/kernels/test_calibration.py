@@ -1,0 +1,110 @@
+"""Batches that hold no anomaly: training documents, and the model without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atd_dask.kernels import blocks
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.calibration import BlocksOf, SomeRows, draw_held_out, estimate_chance, refit
+from atd_dask.kernels.model import Block
+from atd_dask.kernels.passes import LocalPasses
+from atd_dask.kernels.training import Convergence
+from tests import naive
+from tests.kernels.strategies import make_block
+from tests.kernels.test_bootstrap import dense
+
+
+def make_corpus():
+    rng = np.random.default_rng(2)
+    topics = rng.dirichlet(np.full(30, 0.1), 3)
+    counts = np.stack([rng.multinomial(40, topics[d % 3]) for d in range(90)])
+    return counts, MemoryCorpus(make_block(counts), 30)
+
+
+def test_held_out_documents_belong_to_the_seed_and_the_search():
+    _, corpus = make_corpus()
+
+    def draw(seed, index):
+        held, _ = draw_held_out(corpus, 30, seed, index)
+        return tuple(held.chosen.tolist())
+
+    assert draw(1, 0) == draw(1, 0)
+    drawn = {draw(seed, n) for seed in (1, 2) for n in range(5)}
+    assert len(drawn) == 10
+    for rows in drawn:
+        assert list(rows) == sorted(set(rows))
+        assert len(rows) == 30
+
+
+def test_no_more_than_half_is_held_out():
+    _, corpus = make_corpus()
+    held, rest = draw_held_out(corpus, 700, 1, 0)
+    assert (held.n_docs, rest.n_docs) == (45, 45)
+    held, rest = draw_held_out(SomeRows(corpus, np.array([3])), 700, 1, 0)
+    assert (held.n_docs, rest.n_docs) == (0, 1)
+
+
+def test_the_rest_is_every_other_document(monkeypatch):
+    counts, corpus = make_corpus()
+    monkeypatch.setattr(blocks, "BLOCK_DOCUMENTS", 20)
+    monkeypatch.setattr(blocks.BlockCutter.__init__, "__defaults__", (2**17, 20))
+    held, rest = draw_held_out(corpus, 30, 1, 3)
+    assert len(corpus.block_starts) == 6
+    others = np.delete(counts, held.chosen, axis=0)
+    blocks_of_rest = list(BlocksOf(rest))
+    assert [block.start for block in blocks_of_rest] == rest.block_starts[:-1].tolist()
+    np.testing.assert_array_equal(dense(Block.concatenate(blocks_of_rest), 30), others)
+    np.testing.assert_array_equal(dense(held.rows(0, 30), 30), counts[held.chosen])
+    np.testing.assert_array_equal(dense(held.rows(7, 19), 30), counts[held.chosen[7:19]])
+    assert len(held.rows(4, 4)) == 0
+    np.testing.assert_array_equal(held.lengths(), counts[held.chosen].sum(axis=1))
+    assert held.digest != rest.digest
+    assert held.n_entries + rest.n_entries == pytest.approx(corpus.n_entries, abs=1)
+
+
+def test_the_model_knows_nothing_of_what_is_held_out():
+    counts, _ = make_corpus()
+    counts[:, 29] = 0
+    counts[5, 29] = 4
+    corpus = MemoryCorpus(make_block(counts), 30)
+    whole = refit_from_scratch(corpus)
+    rest = SomeRows(corpus, np.delete(np.arange(90), 5))
+    table = refit(whole, LocalPasses(BlocksOf(rest), 30), Convergence())
+    assert table.n_topics == whole.n_topics
+    assert whole.shared[29] > 0
+    assert table.shared[29] == 0
+    np.testing.assert_allclose(table.dense().sum(axis=1), 1, rtol=1e-6)
+
+
+def refit_from_scratch(corpus):
+    from atd_dask.distribution.training import Training, choose_best, train_restarts
+    from atd_dask.kernels.training import OrderRange
+
+    return choose_best(train_restarts(Training(corpus, OrderRange(3, 3), Convergence(), 1), 1))
+
+
+@given(st.floats(-50, 500), st.lists(st.floats(0, 60), min_size=1, max_size=30))
+def test_chance_is_that_of_the_law(support, references):
+    chance = estimate_chance(support, np.array(references))
+    expected = naive.chance_of_maximum(support, references)
+    np.testing.assert_allclose(chance, expected, rtol=1e-6, atol=1e-9)
+    assert 1e-6 <= chance <= 1
+
+
+def test_maxima_of_chance_get_uniform_p_values():
+    rng = np.random.default_rng(3)
+    drawn = 8 + 3 * rng.gumbel(size=(20_000, 20))
+    p_values = np.array([estimate_chance(row[0], row[1:]) for row in drawn])
+    for level in (0.01, 0.05, 0.2, 0.5):
+        assert np.mean(p_values <= level) == pytest.approx(level, rel=0.15)
+
+
+def test_what_a_search_has_reached_is_no_rare_chance():
+    one_outlier = np.append(np.zeros(18), 40.0)
+    assert estimate_chance(39.0, one_outlier) >= 0.05
+    assert estimate_chance(100.0, np.zeros(19)) == 1e-6
+    assert estimate_chance(0.0, np.zeros(19)) > 0.9

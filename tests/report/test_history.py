@@ -1,0 +1,102 @@
+"""The page over all sweeps: what it says, and that nothing in it is obeyed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from atd_dask.report.history import make_view, render_history
+from tests.report.pages import HOSTILE
+
+
+def make_line(sweep: int, **facts: Any) -> dict[str, Any]:
+    return {
+        "sweep": sweep,
+        "started": f"2026-01-{sweep:02d}T03:00:00+00:00",
+        "documents": 200,
+        "skipped": 0,
+        "tested": 800,
+        "generation": 1,
+        "trained": "the first one" if sweep == 1 else None,
+        "unseen_share": 0.01 * sweep,
+        "log_likelihood": -5.5 - 0.01 * sweep,
+        "clusters": [],
+        "candidates": [{"size": 4, "p_value": 0.3, "significant": False}],
+        "seconds": 12.345,
+    } | facts
+
+
+def make_news(number: int, kind: str, added: int, size: int, words: list[str]) -> dict[str, Any]:
+    return {
+        "cluster": number,
+        "kind": kind,
+        "added": added,
+        "size": size,
+        "p_value": 0.001,
+        "words": words,
+    }
+
+
+def make_lines() -> list[dict[str, Any]]:
+    found = {"size": 10, "p_value": 0.001, "significant": True}
+    return [
+        make_line(1),
+        make_line(2, clusters=[make_news(1, "new", 10, 10, ["cholera"])], candidates=[found]),
+        make_line(3, clusters=[make_news(1, "continuing", 12, 22, ["cholera"])]),
+        make_line(4, trained="it has been used for 3 sweeps"),
+        make_line(5, clusters=[make_news(2, "new", 7, 7, ["flood"])], candidates=[found]),
+    ]
+
+
+def make_hostile_lines() -> list[dict[str, Any]]:
+    news = [make_news(n, "new", 1, 1, [text]) for n, text in enumerate(HOSTILE, 1)]
+    return [make_line(1, clusters=news, started=HOSTILE[0]), make_line(2, trained=HOSTILE[1])]
+
+
+def test_the_view() -> None:
+    view = make_view("wire", make_lines())
+    assert view.verdict.replace("\N{NO-BREAK SPACE}", " ") == (
+        "5 sweeps of 1,000 documents found two clusters, the last news in sweep 5."
+    )
+    assert [(c.number, c.first, c.last, c.size) for c in view.clusters] == [
+        (2, 5, 5, 7),
+        (1, 2, 3, 22),
+    ]
+    assert view.clusters[1].report == "sweeps/0002/report.html"
+    assert [row.number for row in view.sweeps] == [5, 4, 3, 2, 1]
+    assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in view.sweeps[2].found] == [
+        "cluster 1, goes on: 12 documents"
+    ]
+    assert view.sweeps[1].model == "trained: it has been used for 3 sweeps"
+    assert len(view.charts) == 4
+    assert "the null model was trained anew 1 times" in view.charts[2]
+
+
+def test_a_first_sweep_without_a_word() -> None:
+    line = make_line(1, log_likelihood=None, candidates=[], documents=1, tested=0)
+    view = make_view("wire", [line])
+    assert view.verdict.replace("\N{NO-BREAK SPACE}", " ") == (
+        "1 sweep of 1 document found no cluster."
+    )
+    assert view.charts[3] == ""
+    assert b"</html>" in render_history("wire", [line])
+
+
+def test_the_same_lines_give_the_same_page() -> None:
+    assert render_history("wire", make_lines()) == render_history("wire", make_lines())
+
+
+def test_hostile_text_is_escaped() -> None:
+    page = render_history(HOSTILE[0], make_hostile_lines()).decode()
+    assert page.count("<script>") == 1
+    assert page.count("<style>") == 1
+    assert not re.search(r"<(img|svg/|iframe|a href=\"javascript)", page)
+    assert "Content-Security-Policy" in page
+
+
+def test_moments_are_for_people_and_sorted_as_moments() -> None:
+    page = render_history("wire", make_lines()).decode()
+    assert (
+        '<td data-value="2026-01-02T03:00:00+00:00"><bdi><time'
+        ' datetime="2026-01-02T03:00:00+00:00">2 January 2026, 03:00 UTC</time></bdi></td>'
+    ) in page
