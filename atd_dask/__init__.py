@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from atd_dask.version import __version__
+
 if TYPE_CHECKING:
     from atd_dask.detecting import Detection, detect
     from atd_dask.estimators.text_preparation import TextPreparation
@@ -11,8 +13,6 @@ if TYPE_CHECKING:
     from atd_dask.finding import find
     from atd_dask.findings import Findings
     from atd_dask.storage.corpus import CorpusStore
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CorpusStore",

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from atd_dask.config.loader import make_detection
 from atd_dask.config.rules import make_rules
-from atd_dask.config.run_config import make_detection
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.errors import InputError
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
@@ -17,8 +17,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.kernels.blocks import Corpus
 
 

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+PARTS = ("train", "validation", "test")
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

@@ -8,21 +8,23 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.config.run_config import load
+from atd_dask.cli.outputs import NotebookLine, make_progress
+from atd_dask.config.loader import load
+from atd_dask.distribution.engine.clients import connect_to_threads
 from atd_dask.distribution.engine.warming import compile_apart
+from atd_dask.distribution.rehearsal import compile_detection, compile_topic
 from atd_dask.errors import InputError
 from atd_dask.estimators.given import Columns, Given, write_given
 from atd_dask.findings import Findings
-from atd_dask.progress import NotebookLine, Progress, PythonWarnings, make_progress
+from atd_dask.progress import Progress, PythonWarnings
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from atd_dask.distribution.engine.clients import Client
 
 
 def find(
@@ -64,7 +66,11 @@ def find(
         given = _write_parts(parts, columns, vocabulary, folder / "documents")
         sources = {part: one.source for part, one in given.items()}
         conf = _write_configuration(folder, random_state, sources, settings or {})
-        compiling = compile_apart() if client is None else nullcontext(False)
+        compiling = (
+            compile_apart(compile_detection, compile_topic)
+            if client is None
+            else nullcontext(False)
+        )
         with (
             compiling as apart,
             _hush(),
@@ -139,19 +145,12 @@ def _choose_progress(progress: bool | None) -> Iterator[Progress]:
 
 @contextmanager
 def _choose_client(client: Client | None) -> Iterator[Client]:
-    """The given client, or one of threads in this process: a script needs no guard, and kernels
-    run side by side."""
+    """The given client, or one of threads in this process."""
     if client is not None:
         yield client
         return
-    distributed = import_module("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as mine,
-    ):
-        yield mine
+    with connect_to_threads() as threads:
+        yield threads
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.report.numbers import count, show_p_value
 from atd_dask.report.sentences import say_found, say_verdict
+from atd_dask.stages.shown_texts import find_tokeniser, read_shown_texts
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
 from atd_dask.storage.models import read_model
@@ -223,15 +224,10 @@ class Findings:
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The texts of the first documents of each candidate, where they are kept."""
-        from atd_dask.pipelines import report as pages
-
-        texts: dict[int, str] = pages.read_shown_texts(self.folder, self.result)
-        return texts
+        return read_shown_texts(self.folder, self.result)
 
     @cached_property
     def _tokeniser(self) -> Any:
-        from atd_dask.pipelines.report import find_tokeniser
-
         return find_tokeniser(self._test)
 
     def _say(self) -> str:

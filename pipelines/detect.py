@@ -1,9 +1,13 @@
-"""The null model and the test batch give clusters, and the result."""
+"""The null model and the test batch give clusters, and the result; once, or repeated.
+
+The seed of a null model may decide between a cluster and none. So each repeat trains a null model
+and detects with a seed of its own: the seed of the run, the next one, and so on. A repeat is what
+that seed would give alone on the same stores, and can be looked at as such in `repeats/`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.rules import rules_of
@@ -12,40 +16,47 @@ from atd_dask.distribution.calibration import ChanceSearch
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.newwords import admit_new_words
+from atd_dask.documents import PARTS
 from atd_dask.errors import InputError
-from atd_dask.evaluation.copy_groups import choose_groups, describe_copies, place_in_batch
+from atd_dask.evaluation.repeats import combine_results
 from atd_dask.evaluation.results import (
     FORMAT,
     add_written,
-    describe_clusters,
-    describe_searches,
     evaluate_clusters,
     order_candidates,
-    write_csv,
-    write_json,
 )
-from atd_dask.kernels.blocks import Corpus
-from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.jit import STORE
-from atd_dask.kernels.model import WordTable
-from atd_dask.pipelines.ingest import PARTS, check_batch_labels, corpus_path
-from atd_dask.pipelines.report import count_words, describe_part, open_texts, read_wording
-from atd_dask.pipelines.train import MODEL
+from atd_dask.pipelines.ingest import check_batch_labels
+from atd_dask.pipelines.train import train
+from atd_dask.stages.batches import open_batch
+from atd_dask.stages.results import (
+    make_result,
+    warn_of_thin_pool,
+    write_result,
+)
 from atd_dask.stages.score_file import SCORES, keep_scores
+from atd_dask.stages.shown_texts import open_texts, read_wording
 from atd_dask.stages.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import DetectionKeeper
 from atd_dask.storage.files import join, read_file, write_file
-from atd_dask.storage.models import NullModel, read_digest, read_model
-from atd_dask.storage.representatives import with_all_words
-from atd_dask.storage.runs import DOCUMENTS, RESULT, RunFolders, read_result, run_folders
+from atd_dask.storage.models import read_digest, read_model
+from atd_dask.storage.runs import (
+    DOCUMENTS,
+    MODEL,
+    RESULT,
+    RunFolders,
+    corpus_path,
+    model_path,
+    read_result,
+    repeat_folders,
+    run_folders,
+)
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 
@@ -63,7 +74,7 @@ def detect(
     detection that was cut off goes on.
     """
     folders = folders or run_folders(config.output)
-    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
     check_batch_labels(config)
     settings = {
         "detection": as_single(config.detection),
@@ -122,12 +133,6 @@ def detect(
     return result
 
 
-def write_result(folder: str, result: dict[str, Any], passages: Mapping[int, str]) -> None:
-    """Writes result.json and, with passages of texts, clusters.csv."""
-    write_file(join(folder, RESULT), write_json(result))
-    write_file(join(folder, DOCUMENTS), write_csv(result["clusters"], passages))
-
-
 def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
     """A result that was made from the same things; one that is elsewhere is brought here."""
     for folder in folders.results:
@@ -143,101 +148,40 @@ def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
     return None
 
 
-def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:
-    if cluster.only_mother * 10 > len(cluster.documents):
-        progress.warn(
-            f"cluster {index}: {cluster.only_mother} of its {len(cluster.documents)} documents have"
-            " one and the same document as their only mother, so its p-value says little: give"
-            " more documents for validation, or choose another detection.pool or mothers"
-        )
-
-
-@dataclass(frozen=True)
-class SearchedBatch:
-    """A batch as it is searched: without copies, and with its new words where these are used."""
-
-    documents: Corpus
-    table: WordTable
-    vocabulary: tuple[str, ...]
-
-
-def open_batch(
-    runner: Runner, stores: Mapping[str, CorpusStore], model: NullModel, rules: DetectionRules
-) -> SearchedBatch:
-    """The test store, under a model that knows its words."""
-    test, train = stores["test"], stores["train"]
-    if not rules.unseen:
-        return SearchedBatch(test.without_copies(), model.table, model.vocabulary)
-    # A word of too few training documents for the vocabulary is not new either.
-    everything = with_all_words(test, train.unseen_words)
-    documents = everything.without_copies()
-    table = admit_new_words(runner, model.table, documents, train.without_copies())
-    return SearchedBatch(documents, table, everything.vocabulary)
-
-
-def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], dict[str, Any]]:
-    """Tells which document a row of the normal ones is: those of train, then those of validation,
-    without copies."""
-    rows = {part: stores[part].representatives() for part in ("train", "validation")}
-
-    def name_row(row: int) -> dict[str, Any]:
-        part = "train"
-        if row >= len(rows[part]):
-            part, row = "validation", row - len(rows[part])
-        own = int(rows[part][row])
-        return {"part": part, "row": own, "id": stores[part].ids(own, own + 1)[0]}
-
-    return name_row
-
-
-def make_result(
-    config: RunConfig,
-    stores: dict[str, CorpusStore],
-    model: NullModel,
-    batch: SearchedBatch,
-    found: list[FoundCluster],
+def detect_repeatedly(
+    config: RunConfig, client: Client, progress: Progress, fresh: bool = False
 ) -> dict[str, Any]:
-    """What result.json says; `found` has the candidates of a batch without its copies, in the order
-    in which they are listed."""
+    """Finds and tests the clusters of the test batch as often as `config` says; gives what
+    result.json says. Every repeat that is finished is reused."""
+    n = config.detection.repeats
+    if n == 1:
+        once: dict[str, Any] = detect(config, client, progress, fresh)
+        return once
+    seeds = range(config.seed, config.seed + n)
+    results = []
+    for repeat, seed in enumerate(seeds, 1):
+        progress.say(f"repeat {repeat} of {n}", seed=seed)
+        mine, folders = replace(config, seed=seed), repeat_folders(config.output, repeat)
+        if repeat > 1:
+            train(mine, client, progress, fresh, folders)
+        results.append(detect(mine, client, progress, fresh, folders))
+    key = stage_key(FORMAT, "repeats", results)
+    done = None if fresh else finished_stage(config.output, "detect", key)
+    kept = read_result(config.output) if done is not None else None
+    if kept is not None and "repeats" in kept:
+        progress.say("the result of all repeats is up to date")
+        return kept
+    result = combine_results(results, seeds, config.detection.significance.level)
+    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
     test = stores["test"]
-    shared, ids, labels = batch.table.shared, test.ids(), test.labels()
-    rows = test.representatives()
-    clusters = describe_clusters(
-        found,
-        batch.documents,
-        shared,
-        batch.vocabulary,
-        [ids[row] for row in rows.tolist()],
-        [labels[row] for row in rows.tolist()],
-        test.n_words,
-    )
-    copies = test.copies()
-    if copies is not None:
-        place_in_batch(clusters, rows, copies, ids, labels)
-    best = next(search for search in model.restarts if model.record in search)
-    result = {
-        "format": FORMAT,
-        "name": config.name,
-        "seed": config.seed,
-        "corpus": {part: describe_part(store) for part, store in stores.items()},
-        "null_model": {
-            "n_topics": model.record.n_topics,
-            "bic": model.record.bic,
-            "order_search": [asdict(record) for record in best],
-            "topics_per_document": model.record.topics_per_document,
-            "salient_words_per_topic": model.record.words_per_topic,
-        },
-        "clusters": clusters,
-    }
-    if found and found[0].searches is not None:  # the same for all
-        result["references"] = describe_searches(
-            found[0].searches, model.vocabulary, name_normal_documents(stores)
-        )
-    if copies is not None:
-        groups = choose_groups(copies)
-        words = count_words(test, [group[0] for group in groups], unseen=True)
-        usual = dict(zip(batch.vocabulary, shared.tolist(), strict=False)) if groups else {}
-        result["copies"] = describe_copies(groups, words, usual, clusters, ids, labels)
     if config.evaluation.anomalous:
-        result["evaluation"] = evaluate_clusters(clusters, labels, config.evaluation.anomalous)
+        anomalous = config.evaluation.anomalous
+        result["evaluation"] = evaluate_clusters(result["clusters"], test.labels(), anomalous)
+    wording = read_wording(config.output, result, test)
+    write_result(config.output, result, wording.passages)
+    rules, runner = rules_of(config), Runner(client)
+    batch = open_batch(runner, stores, read_model(model_path(config.output)), rules)
+    keep_scores(config.output, runner, stores, batch, rules, result)
+    finish_stage(config.output, "detect", key, {"clusters": len(result["clusters"])})
+    count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
     return result

@@ -17,13 +17,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
 from atd_dask.config.paper_corpora import paper_config
-from atd_dask.config.run_config import RunConfig, load
+from atd_dask.config.run_config import RunConfig
 from atd_dask.pipelines.detect import detect
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
 from atd_dask.pipelines.train import train
-from atd_dask.progress import make_progress
 from tests.clusters import local_client
 from tests.shared import SHARED
 

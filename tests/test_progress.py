@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from atd_dask.progress import (
-    JsonLines,
-    PlainLines,
-    Progress,
-    Task,
-    TerminalBars,
-    make_progress,
-    redirect_logs,
-)
+from atd_dask.cli.outputs import JsonLines, PlainLines, TerminalBars, make_progress, redirect_logs
+from atd_dask.progress import Progress, Task
 
 EVIL = "\x1b[31mred[/] [bold]x\r\n\x07"
 

@@ -16,41 +16,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.bench.ingest_speed import spread
+from atd_dask.bench.usage import spread
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
+from atd_dask.config.loader import make_detection
 from atd_dask.config.paper_corpora import paper_config
 from atd_dask.config.rules import make_rules
-from atd_dask.config.run_config import (
-    DetectionConfig,
-    RunConfig,
-    SignificanceConfig,
-    make_detection,
-)
+from atd_dask.config.run_config import DetectionConfig, RunConfig, SignificanceConfig
+from atd_dask.distribution.checkpointing import KeepNothing
 from atd_dask.distribution.cluster_search import ClusterSearch, grow_cluster
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, connect
-from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.engine.warming import compile_detection
+from atd_dask.distribution.engine.clients import connect
+from atd_dask.distribution.engine.runner import Runner, run_on_workers
+from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.distribution.replicates import PooledReplicates
 from atd_dask.distribution.search_space import fit_corpus, fit_normal
 from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.documents import PARTS
 from atd_dask.errors import InputError
 from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.results import evaluate_clusters
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
-from atd_dask.kernels.detection_rules import KeepNothing
 from atd_dask.kernels.growth import Grower, Growth
 from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import make_table
-from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import corpus_path
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.bench.usage import Ingest
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 REPLICATES = 200  # of B2: enough for the level 0.01
@@ -96,6 +94,7 @@ def bench_detection(
     corpora: str | None,
     n_seeds: int,
     variants: Mapping[str, DetectionConfig],
+    ingest: Ingest,
     progress: Progress,
 ) -> Iterator[list[Row]]:
     """A table for each corpus, as soon as it is measured."""
@@ -104,7 +103,7 @@ def bench_detection(
         connect(ClusterOptions(local=LocalOptions(workers=2, threads=1))) as client,
     ):
         for name in names:
-            split = _read_split(name, corpora, f"{folder}/{name}", client, progress)
+            split = _read_split(name, corpora, f"{folder}/{name}", client, ingest, progress)
             models = _train(split, n_seeds, client)
             with progress.task(f"detect {name}", len(variants) * n_seeds, "runs") as task:
                 rows = []
@@ -118,12 +117,12 @@ def bench_detection(
 
 
 def _read_split(
-    name: str, corpora: str | None, output: str, client: Client, progress: Progress
+    name: str, corpora: str | None, output: str, client: Client, ingest: Ingest, progress: Progress
 ) -> Split:
     corpus, _, classes = name.partition(":")
     config = paper_config(corpus, corpora, output)
     ingest(config, client, progress)
-    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
     parts = {part: store.rows(0, store.n_docs) for part, store in stores.items()}
     labels: dict[str, Labels] = {part: store.labels() for part, store in stores.items()}
     anomalous = tuple(config.evaluation.anomalous)
@@ -207,7 +206,7 @@ def _summarise(runs: Sequence[dict[str, float]]) -> dict[str, str]:
 
 
 def bench_speed(
-    name: str, corpora: str | None, reference: str | None, progress: Progress
+    name: str, corpora: str | None, reference: str | None, ingest: Ingest, progress: Progress
 ) -> list[Row]:
     """How long the pieces of a detection take, and what their distribution adds.
 
@@ -219,7 +218,7 @@ def bench_speed(
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
         connect(ClusterOptions(local=LocalOptions(workers=1, threads=1))) as client,
     ):
-        split = _read_split(name, corpora, f"{folder}/{name}", client, progress)
+        split = _read_split(name, corpora, f"{folder}/{name}", client, ingest, progress)
         if reference is None:
             (table,) = _train(split, 1, client)
         else:
@@ -260,7 +259,7 @@ def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
     """The time that passes while a cluster of processes scores the replicates."""
     replicates = PooledReplicates(bootstrap)
     with connect(ClusterOptions(local=LocalOptions(workers=workers, threads=1))) as client:
-        client.run(compile_detection)
+        run_on_workers(client, compile_detection)
         start = time.perf_counter()
         for _ in replicates.scores(Runner(client), 0, TIMED_REPLICATES):
             pass

@@ -7,91 +7,28 @@ from __future__ import annotations
 
 import json
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from atd_dask.bench.usage import Usage, measure
 from atd_dask.config.run_config import CorpusConfig, RunConfig
 from atd_dask.distribution.engine.clients import connect
-from atd_dask.evaluation.comparison import Spread
 from atd_dask.kernels.streams import open_stream
-from atd_dask.pipelines.ingest import ingest
 from atd_dask.text.options import Source
 from atd_dask.text.words import Tokeniser
 
 if TYPE_CHECKING:
+    from atd_dask.bench.usage import Ingest
     from atd_dask.progress import Progress
 
 N_TOKENS = 100
 N_WORDS = 50_000
 
 
-@dataclass
-class Usage:
-    """What this process and its children used."""
-
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    peak_bytes: int = 0
-
-
-@contextmanager
-def measure() -> Iterator[Usage]:
-    """Fills in the usage when the block ends. Of children that ended before, their work counts."""
-    import psutil
-
-    usage = Usage()
-    me = psutil.Process()
-
-    def family() -> list[Any]:
-        return [me, *me.children(recursive=True)]
-
-    def cpu_seconds() -> float:
-        total = 0.0
-        for process in family():
-            try:
-                times = process.cpu_times()
-            except psutil.Error:
-                continue
-            total += times.user + times.system + times.children_user + times.children_system
-        return total
-
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.05):
-            total = 0
-            for process in family():
-                try:
-                    total += process.memory_info().rss
-                except psutil.Error:
-                    continue
-            usage.peak_bytes = max(usage.peak_bytes, total)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    start, start_cpu = time.perf_counter(), cpu_seconds()
-    try:
-        yield usage
-    finally:
-        usage.seconds = time.perf_counter() - start
-        usage.cpu_seconds = cpu_seconds() - start_cpu
-        ended.set()
-        watcher.join()
-
-
-def spread(values: Sequence[float], digits: int = 3) -> str:
-    """The mean of several runs, and the range if there is one."""
-    return Spread.of(values).show(digits)
-
-
-def bench_ingest(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
+def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[dict[str, Any]]:
     """Ingest of generated documents from jsonl, and scikit-learn's CountVectorizer on the same
     text with the same tokeniser."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
@@ -103,7 +40,7 @@ def bench_ingest(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
         with path.open("rb") as source:
             few.write_bytes(b"".join(source.readline() for _ in range(10)))
         return [
-            _ingest_row(path, few, n_docs, folder, progress),
+            _ingest_row(path, few, n_docs, folder, ingest, progress),
             _vectorizer_row(path, n_docs, progress),
         ]
 
@@ -128,7 +65,7 @@ def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
 
 
 def _ingest_row(
-    path: Path, few: Path, n_docs: int, folder: str, progress: Progress
+    path: Path, few: Path, n_docs: int, folder: str, ingest: Ingest, progress: Progress
 ) -> dict[str, Any]:
     corpus = CorpusConfig(
         train=Source(format="jsonl", path=str(path)), test=Source(format="jsonl", path=str(few))

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.bench.ingest_speed import measure
+from atd_dask.bench.usage import measure
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.rules import make_rules
 from atd_dask.config.run_config import DetectionConfig, SignificanceConfig
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, connect
+from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.documents import CountBatch
 from atd_dask.kernels.streams import open_stream

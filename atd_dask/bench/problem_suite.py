@@ -22,18 +22,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import atd_dask
 from atd_dask.baselines.batch import rank_batch, read_counts
+from atd_dask.baselines.requirements import check_baselines
 from atd_dask.bench.detection_quality import REPLICATES
+from atd_dask.config.loader import make_detection
 from atd_dask.config.paper_corpora import TOPICS, paper_config
 from atd_dask.config.rules import make_rules
-from atd_dask.config.run_config import make_detection
 from atd_dask.distribution.calibration import ChanceSearch, search_by_chance
+from atd_dask.distribution.checkpointing import KeepNothing, tell_nobody
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.engine.warming import compile_detection
 from atd_dask.distribution.grids import Arrays, run_grid
+from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.documents import PARTS
 from atd_dask.errors import InputError
 from atd_dask.evaluation.problem_documents import Documents, make_documents
 from atd_dask.evaluation.problem_figures import (
@@ -58,20 +60,19 @@ from atd_dask.evaluation.problems import (
 )
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.calibration import HeldOutSearch
-from atd_dask.kernels.detection_rules import DetectionRules, KeepNothing, tell_nobody
+from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import complete_table
-from atd_dask.pipelines.ingest import PARTS, corpus_path, ingest
-from atd_dask.pipelines.reproduce import check_baselines
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file
+from atd_dask.storage.runs import corpus_path
 from atd_dask.storage.stages import stage_key
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.bench.usage import Ingest
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 FORMAT = "atd-dask-problems/2"
@@ -299,12 +300,17 @@ def read_pool(urls: tuple[str, ...]) -> Pool:
 
 
 def bench_problems(
-    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+    request: Request,
+    corpora: str | None,
+    output: str,
+    client: Client,
+    ingest: Ingest,
+    progress: Progress,
 ) -> str:
     """Measures what is asked for; gives the tables, which are in the folder `output` too."""
     if request.baselines:
         check_baselines()
-    stores = _ingest(request, corpora, output, client, progress)
+    stores = _ingest(request, corpora, output, client, ingest, progress)
     pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
     problems = list(filter(request.asks_for, list_problems(request.draw, pools, request.plans)))
     splits = list_null_splits(request.draw, pools, request.plans) if request.nulls else []
@@ -332,7 +338,12 @@ def bench_problems(
 
 
 def _ingest(
-    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+    request: Request,
+    corpora: str | None,
+    output: str,
+    client: Client,
+    ingest: Ingest,
+    progress: Progress,
 ) -> dict[str, tuple[str, ...]]:
     """The stores of the corpora that are asked for."""
     stores = {}
@@ -340,7 +351,7 @@ def _ingest(
         if plan.shape is None and request.may_ask_for(name):
             config = paper_config(name, corpora, join(output, "corpora", name))
             ingest(config, client, progress)
-            stores[name] = tuple(corpus_path(config, part) for part in PARTS)
+            stores[name] = tuple(corpus_path(config.output, part) for part in PARTS)
     return stores
 
 
@@ -371,11 +382,11 @@ def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -
 
 def digest_sources() -> str:
     """Of the code that detection is written in: whoever changes it changes what is found."""
-    home = Path(atd_dask.__file__).parent
+    home = Path(__file__).parent.parent
     content = hashlib.sha256()
     for room in SOURCES:
-        for path in sorted((home / room).glob("*.py")):
-            content.update(f"{room}/{path.name}\n".encode() + path.read_bytes())
+        for path in sorted((home / room).rglob("*.py")):
+            content.update(f"{path.relative_to(home).as_posix()}\n".encode() + path.read_bytes())
     return content.hexdigest()
 
 

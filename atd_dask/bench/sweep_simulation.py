@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.bench.ingest_speed import spread
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, connect
+from atd_dask.bench.usage import spread
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
+from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.observation import describe_cluster
 from atd_dask.kernels.streams import open_stream
 from atd_dask.sweeps.state import HISTORY

@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.bench.ingest_speed import spread
+from atd_dask.bench.usage import spread
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.paper_corpora import paper_config
 from atd_dask.config.run_config import RunConfig, TopicsConfig
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, connect
+from atd_dask.distribution.engine.clients import connect
+from atd_dask.distribution.engine.runner import run_on_workers
 from atd_dask.distribution.training import Training, train_restarts
 from atd_dask.errors import InputError, UserError
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
@@ -37,12 +39,13 @@ from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import make_table
-from atd_dask.pipelines.ingest import corpus_path, ingest
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import corpus_path
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+    from atd_dask.bench.usage import Ingest
     from atd_dask.progress import Progress
 
 PACKAGES = ("gensim", "sklearn", "tomotopy")
@@ -101,7 +104,7 @@ class Searched:
 
 
 def bench_training(
-    names: Sequence[str], corpora: str | None, n_seeds: int, progress: Progress
+    names: Sequence[str], corpora: str | None, n_seeds: int, ingest: Ingest, progress: Progress
 ) -> Iterator[list[Row]]:
     """Tables, each as soon as it is measured: for every corpus the searches over orders and the
     comparison at the order of the best of them, and in the end what workers and compilation do to
@@ -113,7 +116,7 @@ def bench_training(
             " found: pip install 'atd-dask[bench]'"
         )
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
-        materials = _prepare(names, corpora, folder, progress)
+        materials = _prepare(names, corpora, folder, ingest, progress)
         train_generated()
         for material in materials:
             searches = _search(material, n_seeds, progress)
@@ -124,7 +127,7 @@ def bench_training(
 
 
 def _prepare(
-    names: Sequence[str], corpora: str | None, folder: str, progress: Progress
+    names: Sequence[str], corpora: str | None, folder: str, ingest: Ingest, progress: Progress
 ) -> list[Material]:
     configs = [paper_config(name, corpora, f"{folder}/{name}") for name in names]
     with connect(ClusterOptions(local=LocalOptions())) as client:
@@ -134,9 +137,9 @@ def _prepare(
 
 
 def _read(config: RunConfig) -> Material:
-    store = CorpusStore.open(corpus_path(config, "train"))
+    store = CorpusStore.open(corpus_path(config.output, "train"))
     train = store.matrix()
-    test = CorpusStore.open(corpus_path(config, "test")).matrix()
+    test = CorpusStore.open(corpus_path(config.output, "test")).matrix()
     halves = split_halves(test, np.asarray(train.sum(axis=0)).ravel() > 0)
     if not halves.held_out.nnz:
         raise InputError(
@@ -413,7 +416,7 @@ def measure_workers(material: Material, progress: Progress) -> list[Row]:
             progress.task(f"search {material.name} with workers: {workers}"),
             connect(options) as client,
         ):
-            client.run(train_generated)
+            run_on_workers(client, train_generated)
             start = time.perf_counter()
             train_restarts(training, RESTARTS, client)
             seconds.append(time.perf_counter() - start)

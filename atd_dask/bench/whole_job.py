@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.bench.ingest_speed import measure
+from atd_dask.bench.usage import measure
 from atd_dask.config.paper_corpora import paper_config
 from atd_dask.config.settings import key_name
 from atd_dask.errors import AtdError

@@ -24,7 +24,7 @@ def bench() -> None:
 @logging_options
 def bench_ingest(documents: int, progress: Progress) -> None:
     """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
-    from atd_dask.bench.ingest_speed import bench_ingest as measure
+    from atd_dask.pipelines.bench import bench_ingest as measure
 
     _print_rows(measure(documents, progress))
 
@@ -40,7 +40,7 @@ def bench_train(
     corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
 ) -> None:
     """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
-    from atd_dask.bench.training_quality import bench_training as measure
+    from atd_dask.pipelines.bench import bench_training as measure
 
     names = corpora or ("reuters", "newsgroups")
     for rows in measure(names, folder, seeds, progress):
@@ -71,18 +71,19 @@ def bench_detect(
 ) -> None:
     """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
     the anomalous ones. The speed is that on the first of them."""
-    from atd_dask.bench import detection_quality as measurements
+    from atd_dask.bench.detection_quality import list_variants
+    from atd_dask.pipelines.bench import bench_detection, bench_speed
 
     names = corpora or ("reuters", "synthetic", "newsgroups")
-    variants = measurements.list_variants()
+    variants = list_variants()
     if default_only:
         variants = {"default": variants["default"]}
     if reference is not None or not default_only:
-        _print_rows(measurements.bench_speed(names[0], folder, reference, progress))
+        _print_rows(bench_speed(names[0], folder, reference, progress))
         click.echo()
     if reference is not None:
         return
-    for rows in measurements.bench_detection(names, folder, seeds, variants, progress):
+    for rows in bench_detection(names, folder, seeds, variants, progress):
         _print_rows(rows)
         click.echo()
 
@@ -122,13 +123,14 @@ def bench_problems(
 ) -> None:
     """Detect in problems drawn by a seed: classes planted in batches, and batches with nothing in
     them. What is finished in the folder is not done again."""
-    from atd_dask.bench import problem_suite as pipeline
+    from atd_dask.bench.problem_suite import make_request
+    from atd_dask.cli.outputs import redirect_logs
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
-    from atd_dask.progress import redirect_logs
+    from atd_dask.pipelines.bench import bench_problems as measure
     from atd_dask.storage.locks import lock_folder
 
-    request = pipeline.make_request(half, **wanted)
+    request = make_request(half, **wanted)
     with (
         stopping_on_request(),
         lock_folder(output, progress.warn),
@@ -136,7 +138,7 @@ def bench_problems(
         connect(scheduler=scheduler) as client,
         hush_when_stopped(client),
     ):
-        click.echo(pipeline.bench_problems(request, corpora, output, client, progress))
+        click.echo(measure(request, corpora, output, client, progress))
     click.echo(clean(f"all candidates: {output}/problems.md"))
 
 

@@ -14,13 +14,11 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from atd_dask import __version__
 from atd_dask.cli.bench_commands import bench
 from atd_dask.cli.options import (
     FOUND,
@@ -35,12 +33,12 @@ from atd_dask.cli.options import (
 )
 from atd_dask.cli.stopping import STOPPED, SignalError, stopping_on_request
 from atd_dask.errors import ConfigError, UserError
+from atd_dask.version import __version__
 from atd_dask.wording import clean
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from atd_dask.config.run_config import RunConfig
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.distribution.engine.lazy_client import LazyClient
     from atd_dask.progress import Progress
 
@@ -91,7 +89,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
 
 
 def _find_progress(ctx: click.Context) -> Progress:
-    from atd_dask.progress import make_progress
+    from atd_dask.cli.outputs import make_progress
 
     progress: Progress = ctx.meta.get(PROGRESS) or make_progress()
     return progress
@@ -226,12 +224,12 @@ def _prepare_job(
 ) -> Iterator[tuple[RunConfig, LazyClient]]:
     """The configuration, and a cluster that starts when it is needed, with the output folder kept
     from others."""
-    from atd_dask.config.run_config import load
-    from atd_dask.distribution.engine.clients import connect
+    from atd_dask.cli.outputs import redirect_logs
+    from atd_dask.config.loader import load
+    from atd_dask.distribution.engine.clients import connect, load_dask
     from atd_dask.distribution.engine.counters import keep_counts
     from atd_dask.distribution.engine.lazy_client import LazyClient
     from atd_dask.distribution.engine.observation import hush_when_stopped, report_performance
-    from atd_dask.progress import redirect_logs
     from atd_dask.storage.locks import lock_folder
 
     if output is not None:
@@ -246,7 +244,7 @@ def _prepare_job(
         ):
 
             def start() -> Client:
-                import_module("distributed")
+                load_dask()
                 cluster.enter_context(redirect_logs(progress))
                 # Whether workers are slow to end is of no interest once the work is done.
                 nannies = logging.getLogger("distributed.nanny")
@@ -298,7 +296,7 @@ def validate(
     progress: Progress,
 ) -> None:
     """List every mistake in the file CONF, without running it."""
-    from atd_dask.config.run_config import load, make_table
+    from atd_dask.config.loader import load, make_table
 
     if keys:
         click.echo(make_table())
@@ -310,10 +308,11 @@ def validate(
     click.echo(f"{clean(conf)}: no mistakes")
     if try_cluster:
         from atd_dask.distribution.engine.clients import connect
+        from atd_dask.distribution.engine.observation import describe_cluster
 
         with connect(config.cluster) as client:
-            workers = len(cast(Any, client).nthreads())
-            click.echo(f"{client.scheduler_info()['address']} answers, workers: {workers}")
+            cluster = describe_cluster(client)
+            click.echo(f"{cluster.address} answers, workers: {cluster.workers}")
 
 
 @atd.command()
@@ -323,8 +322,9 @@ def validate(
 def inspect(path: str, as_json: bool, progress: Progress) -> None:
     """Print what the store, or the output folder of a run or of sweeps, at PATH holds."""
     from atd_dask.cli.tables import format_facts, print_run
-    from atd_dask.storage.inspection import describe, describe_sweeps
+    from atd_dask.storage.inspection import describe
     from atd_dask.storage.runs import describe_run
+    from atd_dask.sweeps.summary import describe_sweeps
 
     run = describe_run(path)
     facts = run or describe_sweeps(path) or describe(path)

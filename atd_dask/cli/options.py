@@ -31,7 +31,7 @@ def logging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(
         ctx: click.Context, /, quiet: bool, verbose: bool, log_format: str, **arguments: Any
     ) -> Any:
-        from atd_dask.progress import make_progress
+        from atd_dask.cli.outputs import make_progress
 
         ctx.meta[VERBOSE] = verbose
         ctx.meta[PROGRESS] = make_progress(log_format, quiet)

@@ -25,10 +25,10 @@ def make_tables(
     introduce: Callable[[Any, Progress], None],
 ) -> None:
     """Prints the tables of each corpus as Markdown as soon as they are there."""
+    from atd_dask.cli.outputs import redirect_logs
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines import reproduce as pipeline
-    from atd_dask.progress import redirect_logs
     from atd_dask.storage.files import join
     from atd_dask.storage.locks import lock_folder
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions, TlsFiles
 from atd_dask.config.consistency import USED_KEYS
 from atd_dask.config.settings import Rule, RuleTable
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, TlsFiles
 from atd_dask.text.languages import LANGUAGES
 from atd_dask.text.options import Source, TextOptions
 from atd_dask.text.segmentation import SEGMENTATIONS

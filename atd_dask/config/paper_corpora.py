@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from atd_dask.config.inputs import find_input
+from atd_dask.config.loader import make_detection
 from atd_dask.config.run_config import (
     DATASETS,
     CorpusConfig,
@@ -18,6 +22,8 @@ from atd_dask.config.run_config import (
 from atd_dask.errors import InputError
 from atd_dask.text import datasets
 from atd_dask.text.options import Source
+
+LARGEST_CLUSTER = 500  # where the paper stopped ATD with LDA by hand
 
 ANOMALOUS = {
     "reuters": ("coffee", "ship"),
@@ -76,3 +82,24 @@ def _find(path: str, role: str) -> str:
     if rule is not None:
         raise InputError(f"{role} must be {rule}, got {path}")
     return found
+
+
+def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
+    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. It names as
+    many clusters as ATD, untested, each stopped where the paper stopped its one."""
+    n_topics = max(result["null_model"]["n_topics"], 2)
+    n_clusters = max(sum(cluster["significant"] for cluster in result["clusters"]), 1)
+    detection = make_detection(
+        {"rules": "paper", "max_clusters": n_clusters, "max_size": LARGEST_CLUSTER}
+    )
+    return replace(
+        config,
+        output=f"{config.output}-lda",
+        corpus=replace(config.corpus, copies="keep"),
+        null_model=replace(
+            config.null_model, topic_model="lda", topics=TopicsConfig(max=n_topics, min=n_topics)
+        ),
+        detection=replace(
+            detection, significance=SignificanceConfig(replicates=1, level=1.0, searches=0)
+        ),
+    )

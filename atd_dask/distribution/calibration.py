@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 
+from atd_dask.distribution.checkpointing import Keeper, KeepNothing, Tell
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.search_space import is_small, open_field
@@ -22,13 +23,7 @@ from atd_dask.kernels.calibration import (
     draw_held_out,
     refit,
 )
-from atd_dask.kernels.detection_rules import (
-    DetectionRules,
-    FoundCluster,
-    Keeper,
-    KeepNothing,
-    Tell,
-)
+from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
 from atd_dask.kernels.training import Convergence, CostTerms
@@ -103,7 +98,7 @@ def search_held_out(
     with ExitStack() as opened:
         passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)
         if runner.client is not None:
-            passes = opened.enter_context(ClusterPasses(runner.client, rest))
+            passes = opened.enter_context(ClusterPasses(runner, rest))
         table = refit(chance.table, passes, Convergence(again=False), terms)
     if rules.unseen:
         table = admit_new_words(runner, table, held, rest)

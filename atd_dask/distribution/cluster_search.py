@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.checkpointing import Keeper, Tell, tell_nobody
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import Kept, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.detection_rules import DetectionRules, Keeper, Tell, tell_nobody
+from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Grower, Growth, MembershipTest, choose_seeds, grow_few
 from atd_dask.kernels.model import Ints

@@ -19,25 +19,19 @@ from atd_dask.distribution.calibration import (
     compare_with_chance,
     search_by_chance,
 )
+from atd_dask.distribution.checkpointing import Keeper, KeepNothing, Tell, tell_nobody
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.replicates import judge
 from atd_dask.distribution.search_space import open_field
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.calibration import HeldOutSearch
-from atd_dask.kernels.detection_rules import (
-    DetectionRules,
-    FoundCluster,
-    Keeper,
-    KeepNothing,
-    Tell,
-    tell_nobody,
-)
+from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.word_switches import add_topic
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from atd_dask.distribution.engine.clients import Client
 
 
 def detect(

@@ -7,14 +7,15 @@ interrupted loses no more than the pieces that were running.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from atd_dask.distribution.engine.keys import task_key
+from atd_dask.distribution.engine.graph import GraphTask, run_graph
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from atd_dask.distribution.engine.clients import Client
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -55,38 +56,27 @@ def run_grid(
 ) -> dict[Any, Arrays]:
     """What each point gives; a point stands after those that it needs. Those that were kept are not
     done again; `tell` hears of each that is there."""
-    from distributed import as_completed
-
     found: dict[Any, Arrays] = {}
-    under_way: dict[Future[Any], Any] = {}
-    futures: dict[Any, Future[Any]] = {}
     for point in points:
         kept = keeper.load(point.name)
         if kept is not None:
             found[point] = kept[1]
             tell(point)
-            continue
-        before = [futures[other] for other in point.needs if other in futures]
-        key = task_key(f"grid-{point.kind}", point.name)
-        # In their order: what others wait for comes first.
-        future = client.submit(
-            do_point, work, point, keeper, before, key=key, pure=False, priority=-len(futures)
-        )
-        futures[point] = future
-        under_way[future] = point
-    try:
-        for future in as_completed(list(under_way)):
-            future.result()
-            point = under_way[future]
+    missing = [
+        GraphTask(point, f"grid-{point.kind}", point.name, point.needs)
+        for point in points
+        if point not in found
+    ]
+    with closing(run_graph(client, do_point, (work, keeper), missing)) as finished:
+        for point in finished:
             found[point] = _load(keeper, point)
             tell(point)
-    finally:
-        client.cancel(list(under_way))
     return {point: found[point] for point in points}
 
 
-def do_point(work: Work, point: Any, keeper: Keeper, before: Sequence[None]) -> None:
+def do_point(given: tuple[Work, Keeper], point: Any) -> None:
     """Computes and keeps a piece, on the worker that runs it."""
+    work, keeper = given
     needed = [_load(keeper, other) for other in point.needs]
     keeper.save(point.name, {}, work.compute(point, needed))
 

@@ -10,12 +10,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.checkpointing import Keeper, Tell
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
-from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster, Keeper, Tell
+from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.donors import Families, Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Growth

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.keys import task_key
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -43,7 +43,7 @@ from atd_dask.kernels.training import (
 from atd_dask.kernels.word_switches import SharedModel
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from atd_dask.distribution.engine.clients import Client
 
 # Up to here, about ten times the corpora of the paper, a restart is one task.
 SMALL_ENTRIES = 2**22
@@ -114,27 +114,14 @@ def train_restarts(
         training, passes = _read(training)
         return [_search(training, n, passes, keeper, tell) for n in range(restarts)]
     if training.corpus.n_entries > SMALL_ENTRIES:
-        with ClusterPasses(client, training.corpus) as spread:
+        with ClusterPasses(Runner(client), training.corpus) as spread:
             return [_search(training, n, spread, keeper, tell) for n in range(restarts)]
 
     def hear(facts: dict[str, Any]) -> None:
         tell(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
 
     with listen(client, hear) as topic:
-        futures = [
-            client.submit(
-                train_restart,
-                *(training, restart, keeper, topic),
-                key=task_key("train-restart", restart),
-                pure=False,
-            )
-            for restart in range(restarts)
-        ]
-        try:
-            searches: list[SearchState] = client.gather(futures)
-        finally:
-            client.cancel(futures)
-    return searches
+        return list(Runner(client).map(train_restart, (training, keeper, topic), range(restarts)))
 
 
 def choose_best(searches: Sequence[SearchState]) -> WordTable:
@@ -144,10 +131,9 @@ def choose_best(searches: Sequence[SearchState]) -> WordTable:
     return best.best
 
 
-def train_restart(
-    training: Training, restart: int, keeper: Keeper | None, topic: str | None
-) -> SearchState:
+def train_restart(given: tuple[Training, Keeper | None, str | None], restart: int) -> SearchState:
     """One restart as a whole, on the worker that runs it."""
+    training, keeper, topic = given
 
     def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
         report(topic, {"restart": restart, "kind": type(done).__name__, "done": asdict(done)})
@@ -219,62 +205,52 @@ class ClusterPasses:
     that had them is gone. What cannot be made again, the state of the training, is at the client.
     """
 
-    def __init__(self, client: Client, corpus: Corpus) -> None:
-        self._client = client
+    def __init__(self, runner: Runner, corpus: Corpus) -> None:
+        self._runner = runner
         self._corpus = corpus
         self.n_words = corpus.n_words
 
     def __enter__(self) -> Self:
-        n_blocks = len(self._corpus.block_starts) - 1
-        self._blocks: list[Future[Block]] = [
-            self._client.submit(
-                read_block, self._corpus, index, key=task_key("read-block", index), pure=False
-            )
-            for index in range(n_blocks)
-        ]
+        blocks = range(len(self._corpus.block_starts) - 1)
+        self._blocks = self._runner.keep(read_block, self._corpus, blocks)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._client.cancel(self._blocks)
+        self._runner.drop(self._blocks)
 
     def count_words(self) -> Ints:
-        totals: Ints = sum(self._run(count_words, [(self.n_words,)] * len(self._blocks)))
+        nothing = [None] * len(self._blocks.results)
+        totals: Ints = sum(
+            self._runner.ask_all(count_in_block, self._blocks, self.n_words, nothing)
+        )
         return totals
 
     def assign(self, table: WordTable) -> Pass:
-        held = self._hold(table)
-        parts = self._run(assign_pass, [(held,)] * len(self._blocks))
+        nothing = [None] * len(self._blocks.results)
+        parts = self._runner.ask_all(assign_block, self._blocks, table, nothing)
         return join_passes(parts, self._corpus.block_starts, self.n_words)
 
     def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
-        held = self._hold(table)
         bounds = self._corpus.block_starts.tolist()
-        arguments = [
-            (held, start.part(first, last), slope, anchors_in(anchors, first, last))
+        questions = [
+            (start.part(first, last), slope, anchors_in(anchors, first, last))
             for first, last in pairwise(bounds)
         ]
-        return join_passes(self._run(fit_pass, arguments), self._corpus.block_starts, self.n_words)
-
-    def _hold(self, table: WordTable) -> Future[WordTable]:
-        return self._client.submit(hold_table, table, key=task_key("hold-model"), pure=False)
-
-    def _run(self, step: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        name = f"{step.__name__.replace('_', '-')}-of-block"
-        futures = [
-            self._client.submit(step, block, *rest, key=task_key(name, index), pure=False)
-            for index, (block, rest) in enumerate(zip(self._blocks, arguments, strict=True))
-        ]
-        try:
-            results: list[Any] = self._client.gather(futures)
-        finally:
-            self._client.cancel(futures)
-        return results
+        parts = self._runner.ask_all(fit_block, self._blocks, table, questions)
+        return join_passes(parts, self._corpus.block_starts, self.n_words)
 
 
 def read_block(corpus: Corpus, index: int) -> Block:
     return corpus.block(index)
 
 
-def hold_table(table: WordTable) -> WordTable:
-    """The model as the result of a task."""
-    return table
+def count_in_block(block: Block, n_words: int, _: None) -> Ints:
+    return count_words(block, n_words)
+
+
+def assign_block(block: Block, table: WordTable, _: None) -> Pass:
+    return assign_pass(block, table)
+
+
+def fit_block(block: Block, table: WordTable, question: tuple[Proportions, Floats, Ints]) -> Pass:
+    return fit_pass(block, table, *question)

@@ -29,7 +29,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel, read_model, write_model
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from atd_dask.distribution.engine.clients import Client
 
 COMPATIBILITIES = ("paper", "authors")
 

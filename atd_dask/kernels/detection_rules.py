@@ -1,10 +1,8 @@
-"""What a detection is told, what it gives, and what it leaves behind to go on from."""
+"""What a detection is told, and what it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,13 +13,6 @@ from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.growth import Growth, SettleRule, StopRule
 from atd_dask.kernels.model import Block, Floats, WordTable
-from atd_dask.kernels.proposals import Proposal
-
-Tell = Callable[[str, dict[str, Any]], None]
-
-
-def tell_nobody(event: str, facts: dict[str, Any]) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -103,51 +94,3 @@ class FoundCluster:
         """That of the searches, where there are any, otherwise that of the bootstrap."""
         by_search = self.search_p_value
         return self.p_value if by_search is None else by_search
-
-
-class Keeper(Protocol):
-    """Keeps what is finished, so that a detection can go on where it was. It travels."""
-
-    def load_growth(self, index: int) -> Growth | None: ...
-
-    def save_growth(self, index: int, growth: Growth) -> None: ...
-
-    def load_scores(self, index: int) -> Floats: ...
-
-    def save_scores(self, index: int, scores: Floats) -> None: ...
-
-    def load_proposals(self, index: int) -> list[Proposal] | None: ...
-
-    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None: ...
-
-    def load_chance(self) -> list[HeldOutSearch]: ...
-
-    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None: ...
-
-
-class KeepNothing:
-    """For a detection that is not to be gone on with."""
-
-    def load_growth(self, index: int) -> Growth | None:
-        return None
-
-    def save_growth(self, index: int, growth: Growth) -> None:
-        pass
-
-    def load_scores(self, index: int) -> Floats:
-        return np.zeros(0)
-
-    def save_scores(self, index: int, scores: Floats) -> None:
-        pass
-
-    def load_proposals(self, index: int) -> list[Proposal] | None:
-        return None
-
-    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
-        pass
-
-    def load_chance(self) -> list[HeldOutSearch]:
-        return []
-
-    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
-        pass

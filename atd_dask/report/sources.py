@@ -6,15 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atd_dask.errors import InputError
+from atd_dask.evaluation.results import FORMAT
+from atd_dask.report.links import find_folder, find_original
+from atd_dask.stages.results import count_words, describe_part
+from atd_dask.stages.score_file import read_scores
+from atd_dask.stages.shown_texts import MOST_GROUPS, find_tokeniser, read_shown_texts
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join, read_file
+from atd_dask.storage.models import NullModel, read_digest, read_model
+from atd_dask.storage.runs import RESULT, corpus_path, model_path, read_result, read_run
 from atd_dask.text.words import Tokeniser
+
+TOPIC_WORDS = 10
 
 # So many documents, texts and words of a cluster are shown.
 MOST_DOCUMENTS = 500
-MOST_TEXTS = 200
 MOST_WORDS = 300
 # So many copies of a document, and so many groups of copies.
 MOST_COPIES = 100
-MOST_GROUPS = 50
 
 
 @dataclass(frozen=True)
@@ -31,3 +41,69 @@ class Sources:
     tokeniser: Tokeniser | None = None  # by which those were counted
     links: Mapping[int, str] = field(default_factory=dict)  # row to the original's URL
     scores: Mapping[str, Any] | None = None  # of all documents of the batch, where they are kept
+
+
+def read_sources(output: str) -> Sources:
+    """What the page of the run in the folder `output` is made from."""
+    result = _read_result(output)
+    run = read_run(output)
+    test = CorpusStore.open(corpus_path(output, "test"))
+    model_url = model_path(output)
+    model = read_model(model_url)
+    _check_origin(output, result, test, model)
+    listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
+    documents = [document for some in listed for document in some]
+    groups = [group["documents"][:MOST_COPIES] for group in result.get("copies", ())[:MOST_GROUPS]]
+    copies = [copy for d in documents for copy in d.get("copies", ())[:MOST_COPIES]]
+    linked = [*documents, *copies, *(document for group in groups for document in group)]
+    texts = read_shown_texts(output, result)
+    folder = find_folder(run)
+    links = {d["row"]: find_original(d["id"], folder, output) for d in linked}
+    return Sources(
+        result=result,
+        run=run,
+        counts=count_words(test, [d["row"] for d in documents], unseen=True),
+        topics=[model.top_words(topic, TOPIC_WORDS) for topic in range(model.table.n_topics)],
+        settings=model.settings,
+        digests={
+            "corpus/train.zarr": model.corpus,
+            "corpus/test.zarr": test.digest,
+            "null_model.zarr": read_digest(model_url),
+        },
+        texts=texts,
+        tokeniser=find_tokeniser(test) if texts else None,  # slow to load
+        links={row: link for row, link in links.items() if link is not None},
+        scores=read_scores(output),
+    )
+
+
+def _read_result(output: str) -> dict[str, Any]:
+    result = read_result(output)
+    path = join(output, RESULT)
+    if result is None and read_file(path) is None:
+        raise InputError(
+            f"a report is made from the output folder of a run, but {output} has no {RESULT}: name"
+            " the folder that the run wrote to"
+        )
+    if result is None or result["format"] != FORMAT:
+        raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
+    if any("support" not in cluster for cluster in result["clusters"]):
+        raise InputError(
+            f"the clusters of a result must have their support, those of {path} were found by an"
+            " earlier version: run the job again"
+        )
+    return result
+
+
+def _check_origin(
+    output: str, result: Mapping[str, Any], test: CorpusStore, model: NullModel
+) -> None:
+    told = result["null_model"]
+    if result["corpus"]["test"] != describe_part(test) or (told["n_topics"], told["bic"]) != (
+        model.record.n_topics,
+        model.record.bic,
+    ):
+        raise InputError(
+            f"{join(output, RESULT)} must come from the stores beside it, but they were"
+            " made anew: run the job again"
+        )

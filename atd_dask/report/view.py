@@ -37,13 +37,8 @@ from atd_dask.report.sentences import (
     say_searches,
     say_verdict,
 )
-from atd_dask.report.sources import (
-    MOST_COPIES,
-    MOST_DOCUMENTS,
-    MOST_GROUPS,
-    MOST_WORDS,
-    Sources,
-)
+from atd_dask.report.sources import MOST_COPIES, MOST_DOCUMENTS, MOST_WORDS, Sources
+from atd_dask.stages.shown_texts import MOST_GROUPS
 from atd_dask.text.passages import Passage, find_forms, mark_words
 from atd_dask.wording import clean, shorten
 

@@ -23,7 +23,7 @@ from atd_dask.errors import UserError
 from atd_dask.storage.runs import read_note, read_run, write_run
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from atd_dask.distribution.engine.clients import Client
 
 FORMAT = "atd-dask-run/1"
 HIDDEN = "not written down"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import asdict
 
 from atd_dask.storage import corpus
-from atd_dask.storage.files import join
 from atd_dask.storage.groups import SealedGroup
 from atd_dask.storage.locations import Place
 from atd_dask.storage.manifest import Manifest, read_manifest
-from atd_dask.sweeps.state import PAGE, read_state
 
 SHOWN_LABELS = 20
 SHOWN_NAMES = 10
@@ -77,27 +74,4 @@ def _describe_model(url: str | os.PathLike[str], manifest: Manifest) -> dict[str
         "top_words": {f"topic {topic}": model.top_words(topic, SHOWN_WORDS) for topic in shown},
         "settings": model.settings,
         "corpus": model.corpus,
-    }
-
-
-def describe_sweeps(output: str) -> dict[str, object] | None:
-    """A summary of a folder of sweeps, fit for JSON; None where no sweep has begun."""
-    state = read_state(output)
-    if state is None:
-        return None
-    return {
-        "kind": "sweeps",
-        "sweeps": state.sweep,
-        "null_model": {} if state.model is None else asdict(state.model),
-        "clusters": {
-            f"cluster {cluster.number}": {
-                "documents": len(cluster.documents),
-                "p_value": cluster.p_value,
-                "sweeps": list(cluster.sweeps),
-                "words": list(cluster.written[:SHOWN_WORDS]),
-            }
-            for cluster in state.clusters
-        },
-        "alerts_that_wait": [int(sweep) for sweep in state.pending],
-        "history": join(output, PAGE),
     }

@@ -11,6 +11,7 @@ from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.locations import Place
 from atd_dask.storage.locks import read_owner
 
+MODEL = "null_model.zarr"
 RUN = "run.json"
 RESULT = "result.json"
 DOCUMENTS = "clusters.csv"
@@ -111,3 +112,30 @@ def _read_object(output: str, name: str) -> dict[str, Any] | None:
         return None
     ours = isinstance(content, dict) and str(content.get("format")).startswith("atd-dask-")
     return content if ours else None
+
+
+def corpus_path(output: str, part: str) -> str:
+    """Where the store of a part is."""
+    return join(output, "corpus", f"{part}.zarr")
+
+
+def texts_path(output: str, part: str = "test") -> str:
+    """Where the texts of a part are, if they are kept."""
+    return join(output, "corpus", f"{part}-texts.zarr")
+
+
+def model_path(output: str) -> str:
+    """Where the null model is."""
+    return join(output, MODEL)
+
+
+def sweep_name(sweep: int) -> str:
+    return f"{sweep:04d}"
+
+
+def sweep_folder(output: str, sweep: int) -> str:
+    return join(output, "sweeps", sweep_name(sweep))
+
+
+def model_folder(output: str, generation: int) -> str:
+    return join(output, "models", f"{generation:04d}")

@@ -12,8 +12,9 @@ import numpy as np
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.counting import count_shards
-from atd_dask.pipelines.ingest import counted_pieces, open_counted, store_part, store_texts
 from atd_dask.stages.checks import tell_skipped, tell_unseen
+from atd_dask.stages.reading import counted_pieces, open_counted
+from atd_dask.stages.storing import store_part, store_texts
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.sweeps.journal import NO_KEYS, Journal, Keys, join_keys, make_key
 from atd_dask.text import readers
@@ -22,8 +23,7 @@ from atd_dask.text.novelty import describe_documents
 from atd_dask.text.readers.stamps import forget_listings, stamp_file
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
     from atd_dask.text.readers.files import File
 

@@ -24,10 +24,11 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.next_document import Batch
 from atd_dask.kernels.proposals import MOST_ROUNDS
 from atd_dask.kernels.word_switches import add_topic
-from atd_dask.pipelines.ingest import corpus_path, store_part
+from atd_dask.stages.storing import store_part
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import corpus_path, sweep_folder
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
-from atd_dask.sweeps.state import KnownCluster, sweep_folder
+from atd_dask.sweeps.state import KnownCluster
 from atd_dask.text.counting import Encoding, WordCounts
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Recognised:
 
 
 def known_path(config: RunConfig, sweep: int) -> str:
-    path: str = corpus_path(replace(config, output=sweep_folder(config.output, sweep)), "known")
+    path: str = corpus_path(sweep_folder(config.output, sweep), "known")
     return path
 
 

@@ -15,23 +15,16 @@ from atd_dask.config.sweep_config import SweepConfig
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
 from atd_dask.kernels.streams import open_stream
-from atd_dask.pipelines.ingest import (
-    choose_vocabulary,
-    corpus_path,
-    ingest,
-    look_for_copies,
-    store_part,
-)
-from atd_dask.pipelines.train import model_path, train
+from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
+from atd_dask.storage.runs import corpus_path, model_folder, model_path, sweep_folder
 from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
 from atd_dask.sweeps.assembly import Assembly, Mask, gather
-from atd_dask.sweeps.state import ModelNote, SweepState, model_folder, sweep_folder
+from atd_dask.sweeps.state import SweepState
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 FIRST = "the first one"
@@ -49,7 +42,7 @@ def model_config(config: RunConfig, generation: int) -> RunConfig:
 def batch_store(config: RunConfig, sweep: int) -> CorpusStore:
     """The new documents of a sweep."""
     folder = sweep_folder(config.output, sweep)
-    return CorpusStore.open(corpus_path(replace(config, output=folder), "new"))
+    return CorpusStore.open(corpus_path(folder, "new"))
 
 
 def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
@@ -85,49 +78,24 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
     return None
 
 
-def make_model(
-    config: RunConfig, state: SweepState, reason: str, client: Client, progress: Progress
-) -> ModelNote:
-    """Trains the next null model; what is finished of it is reused."""
-    generation = 1 if state.model is None else state.model.generation + 1
-    progress.say(f"the null model is trained: {reason}", generation=generation)
-    mine = model_config(config, generation)
-    if state.model is None:
-        ingest(mine, client, progress)
-    else:
-        _gather_normal(config, mine, state, client, progress)
-    summary = train(mine, client, progress)
-    unseen_share, log_likelihood = _measure(mine, client)
-    stores = [CorpusStore.open(corpus_path(mine, part)) for part in ("train", "validation")]
-    return ModelNote(
-        generation=generation,
-        since=state.sweep + 1,
-        reason=reason,
-        documents=sum(store.n_docs for store in stores),
-        n_topics=summary["n_topics"],
-        unseen_share=unseen_share,
-        log_likelihood=log_likelihood,
-    )
-
-
-def _measure(mine: RunConfig, client: Client) -> tuple[float, float]:
+def measure_model(mine: RunConfig, client: Client) -> tuple[float, float]:
     """The share of words that the vocabulary lacks, and the log-likelihood of a word, in documents
     that the model was not trained on."""
-    store = CorpusStore.open(corpus_path(mine, "validation"))
+    store = CorpusStore.open(corpus_path(mine.output, "validation"))
     n_unseen = int(store.unseen().sum())
-    fitter = rules_of(mine).fitter(read_model(model_path(mine)).table)
+    fitter = rules_of(mine).fitter(read_model(model_path(mine.output)).table)
     _, fit = fit_corpus(Runner(client), store, fitter)
     n_known = max(int(fit.lengths.sum()), 1)
     return n_unseen / (n_known + n_unseen), float(fit.log_likelihoods.sum()) / n_known
 
 
-def _gather_normal(
+def gather_normal(
     config: RunConfig, mine: RunConfig, state: SweepState, client: Client, progress: Progress
 ) -> None:
     """Stores the latest documents that are in no reported cluster, nor still being tested."""
     assert state.model is not None
     first = model_config(config, 1)
-    begin = [CorpusStore.open(corpus_path(first, part)) for part in ("train", "validation")]
+    begin = [CorpusStore.open(corpus_path(first.output, part)) for part in ("train", "validation")]
     n_first = sum(store.n_docs for store in begin)
     wanted = config.sweep.retrain.documents or n_first
     sweeps = range(1, state.sweep - config.sweep.window + 1)

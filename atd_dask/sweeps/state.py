@@ -23,6 +23,7 @@ from typing import Any
 
 from atd_dask.errors import DamagedStoreError
 from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.runs import sweep_folder
 from atd_dask.sweeps.journal import Journal, Segment
 
 FORMAT = "atd-dask-sweeps/1"
@@ -81,18 +82,6 @@ class SweepState:
 
     def journal(self, output: str) -> Journal:
         return Journal(join(output, "journal"), self.segments)
-
-
-def sweep_name(sweep: int) -> str:
-    return f"{sweep:04d}"
-
-
-def sweep_folder(output: str, sweep: int) -> str:
-    return join(output, "sweeps", sweep_name(sweep))
-
-
-def model_folder(output: str, generation: int) -> str:
-    return join(output, "models", f"{generation:04d}")
 
 
 def write_state(output: str, state: SweepState) -> None:

@@ -17,34 +17,34 @@ from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.observation import check_memory, describe_cluster
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
-from atd_dask.documents import Copies
+from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups, list_rows
 from atd_dask.evaluation.results import add_written, order_candidates, write_csv, write_json
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.jit import STORE
-from atd_dask.pipelines.detect import SearchedBatch, make_result, open_batch, warn_of_thin_pool
-from atd_dask.pipelines.ingest import PARTS, corpus_path, look_for_copies, store_part
-from atd_dask.pipelines.report import read_wording
-from atd_dask.pipelines.run import estimate_memory
-from atd_dask.pipelines.train import model_path
+from atd_dask.stages.batches import SearchedBatch, open_batch
+from atd_dask.stages.memory import estimate_memory
+from atd_dask.stages.results import make_result, warn_of_thin_pool
 from atd_dask.stages.score_file import keep_scores
+from atd_dask.stages.shown_texts import read_wording
+from atd_dask.stages.storing import look_for_copies, store_part
 from atd_dask.stages.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import SweepKeeper
 from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import read_digest, read_model, write_model
+from atd_dask.storage.runs import corpus_path, model_folder, model_path
 from atd_dask.storage.stages import stage_key
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config
-from atd_dask.sweeps.state import Drift, KnownCluster, SweepState, model_folder
+from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.text.counting import Gathering
 
 if TYPE_CHECKING:
-    from distributed import Client
-
+    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 
@@ -99,7 +99,7 @@ class Examination:
         self._client, self._progress, self._runner = client, progress, Runner(client)
         self._generation = state.model.generation
         self._trained = model_config(config, self._generation)
-        self._base = read_model(model_path(self._trained))
+        self._base = read_model(model_path(self._trained.output))
         self._rules = rules_of(config)
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
@@ -123,7 +123,7 @@ class Examination:
             self._runner,
         )
         self._table = recognised.table
-        write_model(model_path(self._mine), replace(self._base, table=self._table))
+        write_model(model_path(self._mine.output), replace(self._base, table=self._table))
         is_known = recognised.members >= 0
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
@@ -176,7 +176,7 @@ class Examination:
 
     def _open(self, part: str) -> CorpusStore:
         config = self._mine if part == "test" else self._trained
-        return CorpusStore.open(corpus_path(config, part))
+        return CorpusStore.open(corpus_path(config.output, part))
 
     def _detect(self) -> list[FoundCluster]:
         rules, seed = self._rules, self._config.seed
@@ -193,11 +193,13 @@ class Examination:
         keeper = SweepKeeper(
             Checkpoints(
                 join(self._mine.output, "checkpoints", "detect"),
-                stage_key(test.digest, read_digest(model_path(self._mine)), digests, settings),
+                stage_key(
+                    test.digest, read_digest(model_path(self._mine.output)), digests, settings
+                ),
             ),
             Checkpoints(
                 join(folder, "searches", str(n_batch)),
-                stage_key(read_digest(model_path(self._trained)), digests, settings),
+                stage_key(read_digest(model_path(self._trained.output)), digests, settings),
             ),
         )
         try:

@@ -16,8 +16,8 @@ from atd_dask.bench.problem_suite import (
     make_request,
 )
 from atd_dask.cli.command import atd
+from atd_dask.cli.outputs import make_progress
 from atd_dask.evaluation.problems import list_null_splits, list_problems
-from atd_dask.progress import make_progress
 from tests.clusters import local_client
 
 SHORT = make_request(

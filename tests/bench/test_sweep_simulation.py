@@ -17,7 +17,7 @@ from atd_dask.bench.sweep_simulation import (
     make_rows,
     simulate,
 )
-from atd_dask.progress import make_progress
+from atd_dask.cli.outputs import make_progress
 
 # A few days must not take long: a small model, and few replicates.
 SETTINGS = (

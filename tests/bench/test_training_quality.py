@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from atd_dask.bench import training_quality
-from atd_dask.bench.ingest_speed import spread
 from atd_dask.bench.training_quality import (
     FLOOR,
     complete_documents,
@@ -23,6 +22,7 @@ from atd_dask.bench.training_quality import (
     split_halves,
     train_generated,
 )
+from atd_dask.bench.usage import spread
 from atd_dask.cli.command import atd
 from atd_dask.config import paper_corpora
 from atd_dask.config.run_config import TopicsConfig

@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from atd_dask.bench import whole_job
-from atd_dask.bench.ingest_speed import measure
+from atd_dask.bench.usage import measure
 from atd_dask.bench.whole_job import spell_out
 from atd_dask.cli.command import atd
 from atd_dask.config import paper_corpora
-from atd_dask.config.run_config import TopicsConfig, load
+from atd_dask.config.loader import load
+from atd_dask.config.run_config import TopicsConfig
 from tests.bench.test_training_quality import write_corpus
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from atd_dask import __version__
 from atd_dask.cli.command import atd
-from atd_dask.config.run_config import make_table
+from atd_dask.config.loader import make_table
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage.locks import NAME, lock_folder
 

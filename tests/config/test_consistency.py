@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from atd_dask.config.run_config import RunConfig, load
+from atd_dask.config.loader import load
+from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import ConfigError
 
 SOURCES = "corpus:\n  train: {format: jsonl, path: a}\n  test: {format: jsonl, path: a}\n"

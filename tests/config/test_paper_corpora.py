@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from atd_dask.config.loader import load
 from atd_dask.config.paper_corpora import paper_config
-from atd_dask.config.run_config import DATASETS, load
+from atd_dask.config.run_config import DATASETS
 from atd_dask.errors import InputError
 
 CONF = Path(__file__).resolve().parent.parent.parent / "conf"

@@ -10,10 +10,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.key_rules import FORMATS, RULES
-from atd_dask.config.run_config import RunConfig, as_dict, as_single, fingerprint, load, make_table
+from atd_dask.config.loader import load, make_table
+from atd_dask.config.run_config import RunConfig, as_dict, as_single, fingerprint
 from atd_dask.config.settings import describe_keys
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions
 from atd_dask.errors import ConfigError
 from atd_dask.text import datasets
 from atd_dask.text.options import Source, TextOptions

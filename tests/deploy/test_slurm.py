@@ -16,7 +16,7 @@ import dask
 import pytest
 import yaml
 
-from atd_dask.config.run_config import load
+from atd_dask.config.loader import load
 from atd_dask.distribution.engine import clients
 from atd_dask.distribution.engine.clients import connect
 from tests.deploy.commands import check_worker, parse

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from distributed import Security
 
-from atd_dask.distribution.engine.clients import ClusterOptions, TlsFiles, connect
+from atd_dask.config.cluster_options import ClusterOptions, TlsFiles
+from atd_dask.distribution.engine.clients import connect
 from atd_dask.errors import SchedulerError
 from tests.deploy.units import Service, read_unit
 from tests.pipelines import hold

@@ -8,9 +8,9 @@ import random
 import time
 from pathlib import Path
 
-from atd_dask.config.run_config import load
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
 from atd_dask.pipelines.sweep import sweep
-from atd_dask.progress import make_progress
 
 CONFIG = """
 name: sweeps

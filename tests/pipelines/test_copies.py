@@ -8,12 +8,12 @@ import random
 
 import pytest
 
+from atd_dask.cli.outputs import make_progress
 from atd_dask.cli.tables import print_clusters
-from atd_dask.config.run_config import load
-from atd_dask.pipelines.ingest import corpus_path
+from atd_dask.config.loader import load
 from atd_dask.pipelines.run import run
-from atd_dask.progress import make_progress
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import corpus_path
 from tests.clusters import local_client
 from tests.pipelines import sweeping
 
@@ -118,7 +118,7 @@ def result(folder, client):
 
 def test_copies_are_kept_in_the_stores(folder, result):
     stores = {
-        part: CorpusStore.open(corpus_path(configure(folder), part))
+        part: CorpusStore.open(corpus_path(configure(folder).output, part))
         for part in ("train", "validation", "test")
     }
     assert {part: store.n_copies for part, store in stores.items()} == {

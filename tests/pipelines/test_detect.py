@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atd_dask.config.run_config import load
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.findings import Findings
 from atd_dask.pipelines import detect as stage
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
-from atd_dask.progress import make_progress
 from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client

@@ -7,11 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from atd_dask.config.run_config import load
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
 from atd_dask.errors import InputError
-from atd_dask.pipelines.ingest import corpus_path, ingest, texts_path
-from atd_dask.progress import make_progress
+from atd_dask.pipelines.ingest import ingest
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import corpus_path, texts_path
 from atd_dask.storage.texts import TextStore
 from atd_dask.storage.verification import verify
 from atd_dask.text.counting import KEPT_CHARACTERS
@@ -33,7 +34,7 @@ def make(tmp_path, client, text, *overrides, fresh=False):
     conf.write_text(text)
     config = load(conf, [f"output={tmp_path / 'out'}", *overrides])
     summary = ingest(config, client, make_progress(quiet=True), fresh)
-    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
     return summary, stores
 
 

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from atd_dask.config.run_config import load
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
 from atd_dask.pipelines.run import run
 from atd_dask.pipelines.sweep import sweep
-from atd_dask.progress import make_progress
 from atd_dask.storage.verification import verify
 from tests.clusters import local_client
 from tests.pipelines.sweeping import CONFIG, make_documents, make_lines

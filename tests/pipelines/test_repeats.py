@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
+from atd_dask.cli.outputs import make_progress
 from atd_dask.pipelines import detect as detection
 from atd_dask.pipelines import repeats as stage
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
-from atd_dask.progress import make_progress
 from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.verification import find_stores, verify
 from tests.clusters import local_client

@@ -12,7 +12,9 @@ from click.testing import CliRunner
 from atd_dask.cli.command import atd
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
-from atd_dask.pipelines.report import count_words, find_original, write_report
+from atd_dask.pipelines.report import write_report
+from atd_dask.report.links import find_original
+from atd_dask.stages.results import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model

@@ -16,16 +16,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from atd_dask.config.run_config import load
-from atd_dask.distribution.engine.clients import ClusterOptions
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.cluster_options import ClusterOptions
+from atd_dask.config.loader import load
 from atd_dask.distribution.engine.observation import list_versions
+from atd_dask.documents import PARTS
 from atd_dask.errors import InputError, SchedulerError
-from atd_dask.pipelines.ingest import PARTS, corpus_path
-from atd_dask.pipelines.run import STAGES, estimate_memory, run
-from atd_dask.progress import make_progress
+from atd_dask.pipelines.run import STAGES, run
+from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.run_record import hide_secrets
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
+from atd_dask.storage.runs import corpus_path
 from tests.clusters import local_client
 from tests.pipelines.hold import hold_after
 
@@ -286,11 +288,11 @@ def test_tasks_belong_to_spans(config, client):
 
 def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     run_quietly(config, client, stages=["ingest"])
-    stores = {part: CorpusStore.open(corpus_path(config, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
     needed, _ = estimate_memory(config, stores)
     # The documents of test and validation with at most 25 words each, and 8 topics of 100 words.
     assert 2 * 8 * 201 < needed < 2 * 8 * (201 + 200 * 25) + 8 * 28 * 100 + 16 * 100
-    monkeypatch.setattr("atd_dask.pipelines.run.estimate_memory", lambda *given: (2**50, "it"))
+    monkeypatch.setattr("atd_dask.stages.memory.estimate_memory", lambda *given: (2**50, "it"))
     with pytest.raises(
         SchedulerError,
         match=r"every worker must have memory for it, which take about 1,048,576.0 GiB, but the"

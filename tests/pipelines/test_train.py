@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from atd_dask.config.run_config import load
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
 from atd_dask.errors import InputError
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.kernels.passes import LocalPasses
-from atd_dask.pipelines.ingest import corpus_path, ingest
-from atd_dask.pipelines.train import model_path, train
-from atd_dask.progress import make_progress
+from atd_dask.pipelines.ingest import ingest
+from atd_dask.pipelines.train import train
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_digest, read_model
+from atd_dask.storage.runs import corpus_path, model_path
 from atd_dask.storage.verification import verify
 from tests.clusters import local_client
 from tests.pipelines.hold import count_kept, hold_after
@@ -88,13 +89,13 @@ def make(folder, client):
 
 @pytest.fixture
 def model(folder):
-    return Path(model_path(make_config(folder, LDAC)))
+    return Path(model_path(make_config(folder, LDAC).output))
 
 
 def test_the_model_is_that_of_the_estimator(folder, make, model):
     summary = make()
     made = read_model(model)
-    store = CorpusStore.open(corpus_path(make_config(folder, LDAC), "train"))
+    store = CorpusStore.open(corpus_path(make_config(folder, LDAC).output, "train"))
     estimator = ParsimoniousTopicModel((2, 4), restarts=2).fit(store)
     assert made.table.probabilities.tobytes() == estimator.model_.table.probabilities.tobytes()
     assert made.restarts == estimator.order_search_
@@ -222,7 +223,7 @@ def test_a_training_that_is_killed_again_and_again_ends_with_the_same_model(
     run_stage(ingest, config, client)
     n_fits.append(0)
     undisturbed = run_stage(train, config, client)
-    model = Path(model_path(config))
+    model = Path(model_path(config.output))
     shutil.rmtree(model)
     folder = tmp_path / "out" / "checkpoints" / "train"
     arguments = [str(tmp_path / "conf.yaml"), "--output", config.output]

@@ -11,13 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atd_dask.report import render
-from atd_dask.report.sources import (
-    MOST_COPIES,
-    MOST_DOCUMENTS,
-    MOST_GROUPS,
-    MOST_WORDS,
-)
+from atd_dask.report.sources import MOST_COPIES, MOST_DOCUMENTS, MOST_WORDS
 from atd_dask.report.view import make_view
+from atd_dask.stages.shown_texts import MOST_GROUPS
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
 from tests.report.pages import (

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from atd_dask.config.run_config import load
-from atd_dask.pipelines.ingest import corpus_path, ingest
+from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import load
+from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
-from atd_dask.progress import make_progress
 from atd_dask.stages.text_settings import settle_as
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.runs import corpus_path
 from atd_dask.text import segmentation
 from atd_dask.text.options import TextOptions
 from atd_dask.text.segmentation import choose_segmentation
@@ -171,11 +172,11 @@ def test_a_planted_group_is_found_in_another_language(tmp_path, capsys, language
     assert found[0]["evaluation"]["recall"] >= 0.9
     assert found[0]["evaluation"]["precision"] >= 0.9
     for part in ("train", "test"):
-        told = CorpusStore.open(corpus_path(config, part)).attributes["text"]
+        told = CorpusStore.open(corpus_path(config.output, part)).attributes["text"]
         assert told["language"] == language.name
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "<mark" in page
-    settled = settle_as(config, corpus_path(config, "train"))
+    settled = settle_as(config, corpus_path(config.output, "train"))
     assert settled.corpus.text.language == language.name
 
 

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from atd_dask.progress import PlainLines, Progress
+from atd_dask.cli.outputs import PlainLines
+from atd_dask.progress import Progress
 from atd_dask.stages.watching import watch_detection
 
 

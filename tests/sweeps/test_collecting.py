@@ -8,12 +8,12 @@ import json
 
 import pytest
 
+from atd_dask.cli.outputs import make_progress
 from atd_dask.config.run_config import CorpusConfig, RunConfig
 from atd_dask.documents import CountBatch
-from atd_dask.pipelines.ingest import corpus_path
-from atd_dask.progress import make_progress
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.runs import corpus_path
 from atd_dask.sweeps.collecting import collect
 from atd_dask.sweeps.journal import Journal
 from atd_dask.text.counting import count_shard
@@ -71,7 +71,7 @@ class Sweeper:
         self.journal = self.journal.add(str(self.n), found.keys)
         if found.summary is None:
             return [], len(found.keys)
-        store = CorpusStore.open(corpus_path(self.config, "new"))
+        store = CorpusStore.open(corpus_path(self.config.output, "new"))
         assert store.vocabulary == self.train.vocabulary
         return sorted(store.ids()), len(found.keys)
 

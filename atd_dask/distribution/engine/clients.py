@@ -8,18 +8,18 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread, current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions, TlsFiles
 from atd_dask.errors import SchedulerError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client as Client
 
 TIMEOUT = 10.0  # seconds that a scheduler may take to answer
 SECONDS_BETWEEN_CHECKS = 5.0  # of whether all workers are there that were asked for
@@ -34,41 +34,6 @@ UPKEEP = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
-
-
-@dataclass(frozen=True)
-class LocalOptions:
-    """A cluster of processes on this machine.
-
-    `auto` workers are as many as there are CPUs; `auto` threads share the CPUs out among the
-    workers.
-    """
-
-    workers: int | Literal["auto"] = "auto"
-    threads: int | Literal["auto"] = "auto"
-    memory_limit: str = "auto"
-
-
-@dataclass(frozen=True)
-class TlsFiles:
-    """The PEM files with which this side proves who it is, and knows the other."""
-
-    ca: str
-    cert: str
-    key: str
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Which cluster to use: one of `local`, `address`, `scheduler_file` and `class_`."""
-
-    local: LocalOptions | None = None
-    address: str | None = None
-    scheduler_file: str | None = None
-    class_: str | None = None
-    kwargs: Mapping[str, object] = field(default_factory=dict)
-    adapt: Mapping[str, object] | None = None
-    security: TlsFiles | None = None
 
 
 @contextmanager
@@ -92,7 +57,7 @@ def connect(
     else:
         address = os.environ.get("DASK_SCHEDULER_ADDRESS") or None
 
-    make_client = _distributed().Client
+    make_client = load_dask().Client
     if address is not None:
         _check_scheduler(address, security)
         with _closing(make_client(address, timeout=TIMEOUT, security=security)) as client:
@@ -102,9 +67,25 @@ def connect(
             yield client
 
 
-def _distributed() -> Any:
+def load_dask() -> Any:
     """Dask's package, loaded when it is needed; its functions have no types."""
-    return importlib.import_module("distributed")
+    import distributed
+
+    return distributed
+
+
+@contextmanager
+def connect_to_threads() -> Iterator[Client]:
+    """A client of threads in this process: a script needs no guard, and kernels run side by
+    side."""
+    dask = load_dask()
+    with (
+        dask.LocalCluster(
+            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
+        ) as cluster,
+        dask.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
 
 
 @contextmanager
@@ -128,7 +109,7 @@ def _security(files: TlsFiles | None) -> Any:
     if files is None:
         return None
     roles = ("client", "scheduler", "worker")
-    return _distributed().Security(
+    return load_dask().Security(
         require_encryption=True,
         tls_ca_file=files.ca,
         **{f"tls_{role}_cert": files.cert for role in roles},
@@ -199,7 +180,7 @@ def _explain(error: BaseException) -> str:
 
 
 async def _ask_identity(address: str, connection_args: dict[str, Any] | None) -> dict[str, Any]:
-    remote = _distributed().rpc(address, timeout=TIMEOUT, connection_args=connection_args)
+    remote = load_dask().rpc(address, timeout=TIMEOUT, connection_args=connection_args)
     try:
         # A little longer than the connection may take, whose own error says more.
         answer: dict[str, Any] = await asyncio.wait_for(remote.identity(), TIMEOUT + 1)
@@ -219,9 +200,9 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
         kwargs["security"] = security
     with ExitStack() as stack:
         try:
-            with _deaf_children(), _less_upkeep(cluster.class_ is None):
+            with block_sigint(), _less_upkeep(cluster.class_ is None):
                 started = make(**kwargs)
-            if not isinstance(started, _distributed().deploy.Cluster):
+            if not isinstance(started, load_dask().deploy.Cluster):
                 raise TypeError(f"it is a {type(started).__name__}, not a cluster")
             stack.enter_context(started)
             if cluster.adapt is not None:
@@ -250,7 +231,7 @@ def _less_upkeep(wanted: bool) -> Iterator[None]:
 def _replacing_workers(cluster: Any) -> Iterator[None]:
     """Workers that were lost, with the jobs of a batch system for one, are started again while the
     block runs. Dask counts them as there, with `adapt` too, until it is asked for their number."""
-    kind = _distributed().SpecCluster
+    kind = load_dask().SpecCluster
     if not isinstance(cluster, kind):
         yield
         return
@@ -276,7 +257,7 @@ def _replacing_workers(cluster: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def block_sigint() -> Iterator[None]:
     """Keeps Ctrl-C from the processes that are started here, and from those that they restart.
 
     A terminal sends it to all of them. This process alone is to stop, and to stop the others in
@@ -299,7 +280,7 @@ def _local(options: LocalOptions) -> tuple[Any, dict[str, Any]]:
 
     workers = CPU_COUNT if options.workers == "auto" else options.workers
     threads = max(1, CPU_COUNT // workers) if options.threads == "auto" else options.threads
-    return _distributed().LocalCluster, {
+    return load_dask().LocalCluster, {
         "n_workers": workers,
         "threads_per_worker": threads,
         "memory_limit": options.memory_limit,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import platform
@@ -164,7 +163,9 @@ def _read_own_peak() -> tuple[str, int]:
 @contextmanager
 def name_tasks(*tags: str) -> Iterator[None]:
     """Dask tells the tasks of the block as a span of this name."""
-    with _distributed().span(*tags):
+    from distributed import span
+
+    with span(*tags):
         yield
 
 
@@ -183,7 +184,9 @@ def report_performance(
         raise SchedulerError(
             "--performance-report needs the package bokeh where the Dask scheduler runs"
         ) from None
-    report = _distributed().performance_report(filename=path)
+    from distributed import performance_report
+
+    report = performance_report(filename=path)
     report.__enter__()
     try:
         yield
@@ -205,7 +208,3 @@ def hush_when_stopped(client: Client) -> Iterator[None]:
             with suppress(Exception):
                 client.run(logging.disable, logging.CRITICAL, on_error="ignore")
         raise
-
-
-def _distributed() -> Any:
-    return importlib.import_module("distributed")

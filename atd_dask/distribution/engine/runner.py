@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 TASKS_PER_THREAD = 3
+SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of a cluster
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,16 @@ class Runner:
                 yield step(shared, piece)
             return
         held = self._hold(step, shared)
-        threads = sum(self.client.nthreads().values())
         under_way: deque[Future[Any]] = deque()
         waiting = enumerate(pieces)
+        most, counted = 0, -math.inf
         try:
             while True:
+                if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
+                    most, counted = self._count_slots(), time.monotonic()
                 for number, piece in waiting:
                     under_way.append(self._submit(step, number, held, piece))
-                    if len(under_way) >= TASKS_PER_THREAD * max(threads, 1):
+                    if len(under_way) >= most:
                         break
                 if not under_way:
                     return
@@ -64,6 +69,20 @@ class Runner:
         futures = [self._submit(step, number, held, piece) for number, piece in enumerate(pieces)]
         return Kept(futures, held)
 
+    def ask_all(
+        self, step: Callable[..., Any], kept: Kept, shared: Any, questions: Sequence[Any]
+    ) -> list[Any]:
+        """step(result, shared, question) for all of the kept results, a question each."""
+        if self.client is None:
+            pairs = zip(kept.results, questions, strict=True)
+            return [step(result, shared, question) for result, question in pairs]
+        held = self._hold(step, shared)
+        futures = [
+            self._submit(step, number, result, held, question)
+            for number, (result, question) in enumerate(zip(kept.results, questions, strict=True))
+        ]
+        return self._gather(futures, held)
+
     def ask(
         self, step: Callable[..., Any], kept: Kept, questions: Iterable[tuple[int, Any]]
     ) -> list[Any]:
@@ -76,11 +95,7 @@ class Runner:
             self._submit(step, number, kept.results[number], question, priority=1)
             for number, question in questions
         ]
-        try:
-            answers: list[Any] = self.client.gather(futures)
-        finally:
-            self.client.cancel(futures)
-        return answers
+        return self._gather(futures)
 
     def drop(self, kept: Kept) -> None:
         """What was kept is not needed any more."""
@@ -102,6 +117,20 @@ class Runner:
 
         return wait
 
+    def _count_slots(self) -> int:
+        """How many tasks may be under way: a cluster may grow and shrink."""
+        assert self.client is not None
+        threads: int = sum(self.client.nthreads().values())
+        return TASKS_PER_THREAD * max(threads, 1)
+
+    def _gather(self, futures: Sequence[Future[Any]], *needed: Future[Any]) -> list[Any]:
+        assert self.client is not None
+        try:
+            results: list[Any] = self.client.gather(futures)
+        finally:
+            self.client.cancel([*futures, *needed])
+        return results
+
     def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any]:
         assert self.client is not None
         key = task_key(f"hold-for-{_name(step)}")
@@ -113,6 +142,11 @@ class Runner:
         assert self.client is not None
         key = task_key(_name(step), number)
         return self.client.submit(step, *arguments, key=key, pure=False, **options)
+
+
+def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
+    """Runs step() once on every worker that is there."""
+    client.run(step)
 
 
 def _name(step: Callable[..., Any]) -> str:

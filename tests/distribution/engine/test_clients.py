@@ -16,8 +16,9 @@ import dask
 import pytest
 from distributed import LocalCluster
 
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions, TlsFiles
 from atd_dask.distribution.engine import clients
-from atd_dask.distribution.engine.clients import ClusterOptions, LocalOptions, TlsFiles, connect
+from atd_dask.distribution.engine.clients import connect
 from atd_dask.errors import SchedulerError
 
 SMALL = LocalOptions(workers=1, threads=1)

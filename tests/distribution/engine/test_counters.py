@@ -13,7 +13,7 @@ import pytest
 from atd_dask.distribution.counting import count_shards
 from atd_dask.distribution.engine import counters
 from atd_dask.distribution.engine.counters import count, count_nothing, keep_counts, read_counts
-from atd_dask.distribution.engine.warming import compile_detection
+from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.errors import UserError
 from atd_dask.text import readers
 from atd_dask.text.options import Source, TextOptions

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.engine.warming import compile_detection, compile_topic
+from atd_dask.distribution.rehearsal import compile_detection, compile_topic
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.kernels import (
     alternative,
@@ -28,8 +28,9 @@ APART = """
 import time
 import psutil
 from atd_dask.distribution.engine.warming import STORE, compile_apart
+from atd_dask.distribution.rehearsal import compile_detection, compile_topic
 
-with compile_apart() as apart:
+with compile_apart(compile_detection, compile_topic) as apart:
     assert apart
     processes = psutil.Process().children()
     assert len(processes) == 2
@@ -38,7 +39,7 @@ with compile_apart() as apart:
             assert process.status() != psutil.STATUS_ZOMBIE, "it ended without a kernel"
         time.sleep(0.1)
 assert not psutil.Process().children()
-with compile_apart() as apart:
+with compile_apart(compile_detection) as apart:
     assert not apart
 print("done")
 """
@@ -96,7 +97,10 @@ def test_other_processes_compile_where_nothing_is_kept_and_end_with_the_block(tm
 def test_nobody_compiles_for_a_folder_that_is_not_to_be_had(tmp_path):
     (tmp_path / "file").touch()
     environment = os.environ | {"ATD_DASK_CACHE": str(tmp_path / "file")}
-    program = APART.split("with compile_apart")[0] + "with compile_apart() as apart: print(apart)"
+    program = (
+        APART.split("with compile_apart")[0]
+        + "with compile_apart(compile_topic) as apart: print(apart)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,

@@ -1,0 +1,86 @@
+"""How ATD and the methods beside it do on a corpus of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from atd_dask.baselines.grid import Trial
+from atd_dask.config.run_config import RunConfig
+from atd_dask.evaluation import paper
+from atd_dask.evaluation.comparison import Spread, Task, best_place, judge_documents, judge_groups
+from atd_dask.evaluation.metrics import Agreement
+from atd_dask.evaluation.paper_tables import MethodFigures, Words, choose_words, find_cluster
+from atd_dask.stages.results import count_words
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import read_model
+from atd_dask.storage.runs import model_path
+
+
+def summarise_atd(
+    results: Sequence[Mapping[str, Any]], name: str = "ATD", documents: bool = True
+) -> MethodFigures:
+    """ATD over its seeds; by its clusters alone, or by their documents too."""
+
+    def spread(kind: str, figure: str) -> Spread:
+        return Spread.of(result["evaluation"][kind][figure] for result in results)
+
+    return MethodFigures(
+        name,
+        spread("group", "f1"),
+        spread("group", "auc"),
+        spread("group_of_remaining", "f1"),
+        spread("group_of_remaining", "auc"),
+        spread("individual", "f1") if documents else None,
+        spread("individual", "auc") if documents else None,
+    )
+
+
+def judge_method(
+    name: str, tasks: Sequence[Task], trials: Sequence[Sequence[Trial]]
+) -> MethodFigures:
+    """For every seed the best of the grid, for groups and for documents apart."""
+    groups, documents = [], []
+    for task, some in zip(tasks, trials, strict=True):
+        judged = [judge_groups(task, t.scores, t.weights, t.counted, t.groups) for t in some]
+        place = best_place([one.whole for one in judged])
+        groups.append((judged[place], some[place].setting))
+        single = [judge_documents(task, t.scores) for t in some]
+        place = best_place(single)
+        documents.append((single[place], some[place].setting))
+
+    def spread(agreements: Sequence[Agreement], figure: str) -> Spread:
+        return Spread.of(getattr(one, figure) for one in agreements)
+
+    whole = [one.whole for one, _ in groups]
+    remaining = [one.remaining for one, _ in groups]
+    single = [one for one, _ in documents]
+    alone = name != "M4"  # the paper has it for groups only
+    return MethodFigures(
+        name,
+        spread(whole, "f1"),
+        spread(whole, "auc"),
+        spread(remaining, "f1"),
+        spread(remaining, "auc"),
+        spread(single, "f1") if alone else None,
+        spread(single, "auc") if alone else None,
+        spread([one.unsorted for one, _ in groups], "auc"),
+        tuple(setting for _, setting in groups),
+        tuple(setting for _, setting in documents) if alone else (),
+    )
+
+
+def sample_words(
+    name: str, config: RunConfig, result: Mapping[str, Any], test: CorpusStore
+) -> Words | None:
+    """The words of the topic that has a column in the paper, if it was found."""
+    cluster = find_cluster(result, paper.WORDS[name][0]) if name in paper.WORDS else None
+    if cluster is None:
+        return None
+    model = read_model(model_path(config.output))
+    usual = dict(zip(model.vocabulary, np.asarray(model.table.shared).tolist(), strict=True))
+    counts = count_words(test, (document["row"] for document in cluster["documents"]))
+    occurring = {word for words in counts.values() for word in words}
+    return Words(name, choose_words(cluster, usual, occurring))

@@ -1,0 +1,79 @@
+"""What a piece of work uses: time, CPU time and memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.evaluation.comparison import Spread
+
+if TYPE_CHECKING:
+    from atd_dask.config.run_config import RunConfig
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress
+
+    # The stage, as the pipelines have it.
+    Ingest = Callable[[RunConfig, Client, Progress], dict[str, Any]]
+
+
+@dataclass
+class Usage:
+    """What this process and its children used."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@contextmanager
+def measure() -> Iterator[Usage]:
+    """Fills in the usage when the block ends. Of children that ended before, their work counts."""
+    import psutil
+
+    usage = Usage()
+    me = psutil.Process()
+
+    def family() -> list[Any]:
+        return [me, *me.children(recursive=True)]
+
+    def cpu_seconds() -> float:
+        total = 0.0
+        for process in family():
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            total = 0
+            for process in family():
+                try:
+                    total += process.memory_info().rss
+                except psutil.Error:
+                    continue
+            usage.peak_bytes = max(usage.peak_bytes, total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    start, start_cpu = time.perf_counter(), cpu_seconds()
+    try:
+        yield usage
+    finally:
+        usage.seconds = time.perf_counter() - start
+        usage.cpu_seconds = cpu_seconds() - start_cpu
+        ended.set()
+        watcher.join()
+
+
+def spread(values: Sequence[float], digits: int = 3) -> str:
+    """The mean of several runs, and the range if there is one."""
+    return Spread.of(values).show(digits)

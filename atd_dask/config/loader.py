@@ -1,0 +1,122 @@
+"""A configuration from a YAML file, or from values in Python; and the table of its keys."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from atd_dask.config.builder import Builder
+from atd_dask.config.consistency import check
+from atd_dask.config.inputs import find_input
+from atd_dask.config.key_rules import RULES
+from atd_dask.config.run_config import DetectionConfig, EvaluationConfig, RunConfig
+from atd_dask.config.settings import describe_keys
+from atd_dask.config.yaml_nodes import (
+    MappingNode,
+    Place,
+    Problems,
+    ScalarNode,
+    apply_assignments,
+    parse_mapping,
+    read_mapping,
+)
+from atd_dask.errors import ConfigError
+from atd_dask.text import datasets
+
+# What the paper does, whatever the defaults become.
+PAPER = {
+    "seeds": "1",
+    "stop": "membership",
+    "pool": "validation",
+    "mothers": "1",
+    "membership.replicates": "1000",
+    "membership.level": "0.99",
+    "membership.test_below": "0.2",
+    "membership.min_size": "4",
+    "membership.patience": "2",
+    "significance.replicates": "1000",
+    "significance.level": "0.01",
+    "significance.searches": "0",
+    "failures": "1",
+    "settle": "false",
+    "remember": "false",
+    "unseen": "ignore",
+    "repeats": "1",
+}
+
+
+def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration in the YAML file `path`, with each `key.sub=value` of `overrides` put in.
+
+    Input paths come out absolute. Raises a `ConfigError` with every mistake.
+    """
+    file = Path(path)
+    problems = Problems()
+    tree = apply_assignments(read_mapping(str(file), problems), overrides, problems)
+    tree = _complete(tree, file.stem)
+    builder = Builder(problems, RULES, partial(find_input, folder=file.parent))
+    config = _prepare_as_paper(builder.build(RunConfig, tree), tree)
+    if not config.evaluation.anomalous:
+        config = replace(config, evaluation=EvaluationConfig(anomalous=config.corpus.anomalous))
+    check(config, tree, builder)
+    problems.raise_if_any()
+    return config
+
+
+def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
+    """The section `detection` from values in Python, by the rules of a configuration."""
+    try:
+        text = json.dumps({"detection": dict(settings)})
+    except TypeError as error:
+        raise ConfigError([f"A setting of detection must be plain: {error}"]) from None
+    problems = Problems()
+    tree = _complete(parse_mapping(text, Place("settings of detect"), problems), "detect")
+    builder = Builder(problems, RULES, partial(find_input, folder=Path()))
+    section = tree.get("detection")
+    assert section is not None
+    config = builder.build(DetectionConfig, section, "detection")
+    problems.raise_if_any()
+    return config
+
+
+def _complete(tree: MappingNode, stem: str) -> MappingNode:
+    """Puts in what is not given and follows from something else."""
+    tree = tree.put_default("name", ScalarNode(tree.place, stem))
+    name = tree.get("name")
+    if isinstance(name, ScalarNode):
+        tree = tree.put_default("output", ScalarNode(name.place, f"runs/{name.text}"))
+    rules = tree.get("detection.rules")
+    if isinstance(rules, ScalarNode) and rules.text == "paper":
+        for key, value in PAPER.items():
+            kind = "bool" if value in ("true", "false") else "str"
+            tree = tree.put_default(f"detection.{key}", ScalarNode(rules.place, value, kind))
+    for key, old in (("detection.rules", "paper"), ("compatibility", "authors")):
+        given = tree.get(key)
+        if isinstance(given, ScalarNode) and given.text == old:
+            tree = tree.put_default("corpus.copies", ScalarNode(given.place, "keep"))
+    return tree
+
+
+def _prepare_as_paper(config: RunConfig, tree: MappingNode) -> RunConfig:
+    """Takes the paper's rules for the text of its own datasets where the user gives none."""
+    corpus = config.corpus
+    if corpus.dataset not in datasets.NAMES:
+        return config
+    section = tree.get("corpus.text")
+    given = section.entries if isinstance(section, MappingNode) else {}
+    own = {key: value for key, value in vars(corpus.text).items() if key in given}
+    text = replace(datasets.preparation(corpus.dataset), **own)
+    return replace(config, corpus=replace(corpus, text=text))
+
+
+def make_table() -> str:
+    """All keys as a Markdown table."""
+    rows = ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
+    for entry in describe_keys(RunConfig, RULES):
+        rows.append(f"| `{entry.key}` | {entry.value} | {entry.default} | {entry.meaning} |")
+    return "\n".join(rows)

@@ -1,0 +1,67 @@
+"""What a detection leaves behind to be resumed from, and whom it tells of its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.growth import Growth
+from atd_dask.kernels.model import Floats
+from atd_dask.kernels.proposals import Proposal
+
+Tell = Callable[[str, dict[str, Any]], None]
+
+
+def tell_nobody(event: str, facts: dict[str, Any]) -> None:
+    pass
+
+
+class Keeper(Protocol):
+    """Keeps what is finished, so that a detection can go on where it was. It travels."""
+
+    def load_growth(self, index: int) -> Growth | None: ...
+
+    def save_growth(self, index: int, growth: Growth) -> None: ...
+
+    def load_scores(self, index: int) -> Floats: ...
+
+    def save_scores(self, index: int, scores: Floats) -> None: ...
+
+    def load_proposals(self, index: int) -> list[Proposal] | None: ...
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None: ...
+
+    def load_chance(self) -> list[HeldOutSearch]: ...
+
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None: ...
+
+
+class KeepNothing:
+    """For a detection that is not to be gone on with."""
+
+    def load_growth(self, index: int) -> Growth | None:
+        return None
+
+    def save_growth(self, index: int, growth: Growth) -> None:
+        pass
+
+    def load_scores(self, index: int) -> Floats:
+        return np.zeros(0)
+
+    def save_scores(self, index: int, scores: Floats) -> None:
+        pass
+
+    def load_proposals(self, index: int) -> list[Proposal] | None:
+        return None
+
+    def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
+        pass
+
+    def load_chance(self) -> list[HeldOutSearch]:
+        return []
+
+    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
+        pass

@@ -1,0 +1,73 @@
+"""A small detection that goes through every kernel, so that all are compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from atd_dask.distribution.detection import detect
+from atd_dask.distribution.engine.counters import count_nothing
+from atd_dask.kernels.alternative import NullContext
+from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.detection_rules import DetectionRules
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.growth import MembershipRule, SettleRule
+from atd_dask.kernels.model import Block, WordTable
+from atd_dask.kernels.next_document import Sample
+from atd_dask.kernels.word_switches import make_table
+
+N_WORDS = 12
+
+
+def compile_topic() -> None:
+    """Learns a topic and fits documents to it, with kernels that a detection comes to late: it
+    starts with others. Where both want the same kernel, one of them waits."""
+    corpus, table = _make_example()
+    block, fitter = corpus.rows(0, corpus.n_docs), Fitter(NullContext.of(table))
+    topic = fitter.train(block)
+    fitter.shares(topic, block)
+    fit = fitter.fit(block)
+    fitter.gains(topic, Sample(block, fit))
+    fitter.batch(block, fit).gains_above(topic, np.ones(len(block), bool), 0.0)
+
+
+def _make_example() -> tuple[MemoryCorpus, WordTable]:
+    """A few documents, and a null model of them."""
+    counts = np.ones((12, N_WORDS), np.int32)
+    counts[:6, :6] += 3
+    counts[6:, 6:] += 3
+    words = np.tile(np.arange(N_WORDS, dtype=np.int32), len(counts))
+    ends = np.arange(len(counts) + 1) * N_WORDS
+    shared = np.full(N_WORDS, 1 / N_WORDS)
+    specific = np.zeros((2, N_WORDS), bool)
+    specific[0, :2] = specific[1, 2:4] = True
+    table = make_table(shared, specific, np.tile([1.5, 0.5], (2, 6)) / N_WORDS)
+    return MemoryCorpus(Block(ends, words, counts.ravel()), N_WORDS), table
+
+
+def compile_detection() -> int:
+    """Runs a detection that is small but goes through every kernel; gives how many clusters it
+    looked at."""
+    corpus, table = _make_example()
+    rules = DetectionRules(
+        seeds=2,
+        stop=MembershipRule(replicates=5, test_below=1.0, min_size=1),
+        settle=False,
+        settling=SettleRule(0.5),
+        pool="validation+batch",
+        mothers=2,
+        replicates=5,
+        level=0.5,
+        searches=0,
+        failures=1,
+        remember=True,
+        unseen=True,
+        max_clusters=1,
+    )
+    corpora = {"train": corpus, "validation": corpus}
+    with count_nothing():
+        return sum(
+            len(detect(table, corpus, corpora, replace(rules, settle=settle), seed=1))
+            for settle in (False, True)
+        )

@@ -1,0 +1,50 @@
+"""Links from the page to the documents themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from atd_dask.storage.locations import Place
+
+
+def find_folder(run: Mapping[str, Any] | None) -> Path | None:
+    """The folder of a test corpus of text files, below which ids are paths."""
+    value: Any = run
+    for key in ("configuration", "corpus", "test"):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and value.get("format") == "text" and value.get("path"):
+        return Path(value["path"]).absolute()
+    return None
+
+
+def find_original(id: str, folder: Path | None, output: str) -> str | None:
+    """Where a document is that is named by a web address or by the path of a file that is there, as
+    seen from a page in `output`; nothing else becomes a link."""
+    if _is_address(id):
+        return id
+    path = Path(id) if folder is None else folder / id
+    try:
+        if not (path.is_absolute() and path.is_file()):
+            return None
+        page = Place.of(output)
+        if not page.local:
+            return path.as_uri()
+        # So the link holds where both are moved together. A colon is quoted too, so that no name
+        # of a file is taken for the scheme of a URL.
+        return quote(Path(os.path.relpath(path, page.url)).as_posix())
+    except (OSError, ValueError):  # too long, or characters that no path has
+        return None
+
+
+def _is_address(id: str) -> bool:
+    if not id.isprintable() or " " in id:
+        return False
+    try:
+        parts = urlsplit(id)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

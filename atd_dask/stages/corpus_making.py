@@ -1,0 +1,69 @@
+"""A corpus read, checked and stored, from the sources that a configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.documents import PARTS
+from atd_dask.kernels.jit import STORE
+from atd_dask.stages.checks import check_batch, check_documents, tell_unseen
+from atd_dask.stages.reading import expect_documents, gather_dataset, gather_parts
+from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part, store_texts
+from atd_dask.stages.text_settings import lacks_segmentation, settle_language
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.text import datasets
+from atd_dask.text.counting import Gathering, Lexicon, WordCounts
+from atd_dask.text.readers.files import Inputs
+from atd_dask.text.segmentation import MISSING
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress
+
+
+def make_corpus(
+    config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
+) -> dict[str, Any]:
+    """Makes the stores of all parts; gives a summary of each."""
+    config = settle_language(config, progress)
+    lexicon = Lexicon()
+    with ExitStack() as scratch:
+
+        def gather(name: str, pieces: Iterator[WordCounts]) -> Gathering:
+            gathering = scratch.enter_context(closing(Gathering(lexicon)))
+            source = getattr(config.corpus, name, None)
+            total = expect_documents(source, inputs.get((name, "path")))
+            with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
+                for piece in pieces:
+                    gathering.add(piece)
+                    task.advance(len(piece.batch) + len(piece.skipped))
+            check_documents(config, name, gathering, progress)
+            return gathering
+
+        vocabulary: Sequence[str] | None = None
+        if config.corpus.dataset in datasets.NAMES:
+            parts = gather_dataset(config, client, gather)
+        else:
+            parts, vocabulary = gather_parts(config, client, gather)
+        for part in parts.values():
+            scratch.enter_context(closing(part))
+        if lacks_segmentation(config.corpus.text, lexicon.words()):
+            progress.warn(MISSING)
+        if vocabulary is None:
+            vocabulary = choose_vocabulary(config, parts["train"])
+        parts = {part: parts[part] for part in PARTS if part in parts}
+        copies = look_for_copies(config, parts, client, progress)
+        if "test" in parts:
+            check_batch(parts, copies, progress)
+        summary = {
+            part: store_part(config, part, documents, vocabulary, progress, copies.get(part))
+            for part, documents in parts.items()
+        }
+        if "test" in parts:
+            digest = summary["test"]["digest"]
+            summary["test"]["texts"] = store_texts(config, "test", parts["test"], digest, progress)
+            tell_unseen(config, CorpusStore.open(summary["test"]["path"]), progress)
+        return summary

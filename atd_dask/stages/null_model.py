@@ -1,0 +1,88 @@
+"""The null model of a configuration, trained on its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.training import (
+    Iteration,
+    Training,
+    Widening,
+    choose_best,
+    train_restarts,
+)
+from atd_dask.kernels.jit import STORE
+from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
+from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import NullModel
+from atd_dask.storage.order_checkpoints import SearchKeeper
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress
+
+
+def train_null_model(
+    config: RunConfig,
+    store: CorpusStore,
+    settings: dict[str, Any],
+    client: Client | None,
+    checkpoints: Checkpoints,
+    progress: Progress,
+) -> NullModel:
+    """The model of least BIC of all restarts; `settings` are what it remembers of how it was
+    made."""
+    topics = config.null_model.topics
+    training = Training(
+        store.without_copies(),
+        OrderRange(topics.max, topics.min, topics.step, _limit_orders(config)),
+        Convergence(config.null_model.tolerance, config.null_model.max_iterations),
+        config.seed,
+        CostTerms(
+            authors=config.compatibility == "authors",
+            lda=config.null_model.topic_model == "lda",
+        ),
+    )
+    n_orders = len(range(topics.max, topics.min - 1, -topics.step))
+    n_all = config.null_model.restarts * n_orders
+    with progress.task("train", n_all, "numbers of topics", STORE.is_compiling) as task:
+
+        def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
+            if isinstance(done, Widening):
+                task.total = (task.total or 0) + len(range(done.most, done.tried, -topics.step))
+                progress.say(
+                    f"the best number of topics, {done.best}, is at the end of those up to"
+                    f" {done.tried}: trying up to {done.most}",
+                    restart=restart + 1,
+                )
+                return
+            iteration = done.iterations if isinstance(done, OrderRecord) else done.iteration
+            task.advance(
+                1 if isinstance(done, OrderRecord) else 0,
+                restart=restart + 1,
+                topics=done.n_topics,
+                iteration=iteration,
+                bic=f"{done.bic:,.1f}",
+            )
+
+        searches = train_restarts(
+            training, config.null_model.restarts, client, SearchKeeper(checkpoints), tell
+        )
+        # Reports of the last orders may still be on their way, and kept ones are not reported.
+        task.reach(sum(len({record.n_topics for record in s.records}) for s in searches))
+    return NullModel(
+        choose_best(searches),
+        store.vocabulary,
+        tuple(search.records for search in searches),
+        settings,
+        store.digest,
+    )
+
+
+def _limit_orders(config: RunConfig) -> int | None:
+    """How far the range of orders may be widened; None where it is fixed."""
+    topics = config.null_model.topics
+    fixed = topics.min == topics.max or config.compatibility == "authors"
+    return topics.limit if topics.widen and not fixed else None

@@ -1,0 +1,133 @@
+"""The documents of a corpus, read and counted, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.counting import count_shards
+from atd_dask.distribution.engine.counters import count
+from atd_dask.documents import PARTS
+from atd_dask.kernels.streams import open_stream
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.text import datasets, readers, synthetic
+from atd_dask.text.counting import Gathering, WordCounts
+from atd_dask.text.options import Source
+from atd_dask.text.readers.counted import CountedCorpus
+from atd_dask.text.readers.files import Inputs, look_at_files
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress, Task
+
+
+Gather = Callable[[str, Iterator[WordCounts]], Gathering]
+
+
+def look_at_inputs(
+    config: RunConfig, progress: Progress, task: Task
+) -> dict[tuple[str, str], Inputs]:
+    """Every input that the corpus is made from, by its part and the key that names it."""
+    paths = {
+        (part, key): getattr(source, key)
+        for part in PARTS
+        if (source := getattr(config.corpus, part)) is not None
+        for key in ("path", "labels", "vocabulary")
+    }
+    if config.corpus.dataset in datasets.NAMES:
+        located = datasets.locate(config.corpus.dataset, config.corpus.path, progress.say)
+        paths[config.corpus.dataset, "path"] = located.path
+    return {
+        place: look_at_files(path, task.advance)
+        for place, path in paths.items()
+        if path is not None
+    }
+
+
+def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
+    """About how many documents a source has, as far as that is seen without reading them."""
+    if source is None or inputs is None:
+        return None
+    if source.format == "text":
+        return inputs.n_files
+    return inputs.n_lines if source.format in ("jsonl", "csv", "tsv") else None
+
+
+def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, Gathering]:
+    """A named collection, divided as the paper does."""
+    name = config.corpus.dataset
+    assert name is not None
+    source = datasets.locate(name, config.corpus.path)
+    shards = readers.shards(source, config.corpus.text)
+    pieces = count_shards(client, shards, config.corpus.text, config.corpus.keep_text)
+    documents = gather(name, pieces)
+    ids: list[str] = []
+    labels: list[tuple[str, ...]] = []
+    for batch in documents.batches():
+        ids += batch.ids
+        labels += batch.labels
+    assigned = np.array(
+        datasets.assign_parts(name, ids, labels, config.corpus.anomalous, config.seed), object
+    )
+    return dict(zip(PARTS, documents.divide([assigned == part for part in PARTS]), strict=True))
+
+
+def gather_parts(
+    config: RunConfig, client: Client, gather: Gather
+) -> tuple[dict[str, Gathering], Sequence[str] | None]:
+    """A source for each part, and the vocabulary if train brings its own. Without a source for
+    validation, a share of train is set aside."""
+    parts: dict[str, Gathering] = {}
+    vocabulary: Sequence[str] | None = None
+    for part in PARTS:
+        counted = open_counted(config, part)
+        if counted is not None:
+            parts[part] = gather(part, counted_pieces(counted))
+            if part == "train":
+                vocabulary = counted.vocabulary or _numbers(parts[part])
+            continue
+        source: Source | None = getattr(config.corpus, part)
+        if source is not None:
+            readers.check_fields(source, config.corpus.text)
+            shards = readers.shards(source, config.corpus.text)
+            keep_text = config.corpus.keep_text and part == "test"
+            parts[part] = gather(part, count_shards(client, shards, config.corpus.text, keep_text))
+    if "validation" not in parts:
+        n_docs = parts["train"].n_docs
+        aside = np.zeros(n_docs, dtype=np.bool_)
+        order = open_stream(config.seed, "validation").permutation(n_docs)
+        aside[order[: round(config.corpus.validation_share * n_docs)]] = True
+        parts["train"], parts["validation"] = parts["train"].divide([~aside, aside])
+    return parts, vocabulary
+
+
+def open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
+    """The part as a corpus that is counted already, or None if it is text or absent."""
+    source: Source | None = getattr(config.corpus, part)
+    if config.corpus.dataset == "synthetic" or (source and source.format == "synthetic"):
+        return synthetic.generate(config.seed, part)
+    if source is None or source.format in readers.TEXT_FORMATS:
+        return None
+    if source.format == "zarr":
+        store = CorpusStore.open(source.path or "")
+        return CountedCorpus(store.vocabulary, store.batches)
+    return readers.counts(source)
+
+
+def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
+    """Its documents, as a shard of text would give them."""
+    for batch in corpus.batches():
+        words = corpus.vocabulary
+        if words is None:
+            words = tuple(map(str, range(int(batch.terms.max(initial=-1)) + 1)))
+        count(documents_ingested=len(batch))
+        yield WordCounts(words, batch)
+
+
+def _numbers(train: Gathering) -> Sequence[str]:
+    """The vocabulary of a corpus whose words are numbers: all up to the largest."""
+    largest = max(map(int, train.lexicon.words()), default=-1)
+    return tuple(map(str, range(largest + 1)))

@@ -1,0 +1,141 @@
+"""What result.json says of the clusters that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.evaluation.copy_groups import choose_groups, describe_copies, place_in_batch
+from atd_dask.evaluation.results import (
+    FORMAT,
+    describe_clusters,
+    describe_searches,
+    evaluate_clusters,
+    write_csv,
+    write_json,
+)
+from atd_dask.kernels.detection_rules import FoundCluster
+from atd_dask.stages.batches import SearchedBatch
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join, write_file
+from atd_dask.storage.models import NullModel
+from atd_dask.storage.runs import DOCUMENTS, RESULT
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+
+def describe_part(store: CorpusStore) -> dict[str, int]:
+    """What a result says of a part of the corpus."""
+    sizes = {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
+    return sizes if store.n_copies is None else sizes | {"copies": store.n_copies}
+
+
+def count_words(
+    store: CorpusStore, rows: Iterable[int], unseen: bool = False
+) -> dict[int, dict[str, int]]:
+    """The words of some documents, with `unseen` also those outside the vocabulary; of the store,
+    the blocks that have them are read."""
+    wanted = np.array(sorted(set(rows)), dtype=np.int64)
+    owners = np.searchsorted(store.block_starts, wanted, side="right") - 1
+    counts: dict[int, dict[str, int]] = {}
+    for index in np.unique(owners).tolist():
+        block = store.block(index)
+        for row in wanted[owners == index].tolist():
+            first, last = block.indptr[row - block.start : row - block.start + 2]
+            pairs = zip(block.terms[first:last], block.counts[first:last], strict=True)
+            counts[row] = {store.vocabulary[term]: int(count) for term, count in pairs}
+    if unseen and counts:
+        beside = store.unseen()
+        for row, words in counts.items():
+            of_row = beside[row]
+            pairs = zip(of_row.indices, of_row.data, strict=True)
+            words |= {store.unseen_words[term]: int(count) for term, count in pairs}
+    return counts
+
+
+def write_result(folder: str, result: dict[str, Any], passages: Mapping[int, str]) -> None:
+    """Writes result.json and, with passages of texts, clusters.csv."""
+    write_file(join(folder, RESULT), write_json(result))
+    write_file(join(folder, DOCUMENTS), write_csv(result["clusters"], passages))
+
+
+def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:
+    if cluster.only_mother * 10 > len(cluster.documents):
+        progress.warn(
+            f"cluster {index}: {cluster.only_mother} of its {len(cluster.documents)} documents have"
+            " one and the same document as their only mother, so its p-value says little: give"
+            " more documents for validation, or choose another detection.pool or mothers"
+        )
+
+
+def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], dict[str, Any]]:
+    """Tells which document a row of the normal ones is: those of train, then those of validation,
+    without copies."""
+    rows = {part: stores[part].representatives() for part in ("train", "validation")}
+
+    def name_row(row: int) -> dict[str, Any]:
+        part = "train"
+        if row >= len(rows[part]):
+            part, row = "validation", row - len(rows[part])
+        own = int(rows[part][row])
+        return {"part": part, "row": own, "id": stores[part].ids(own, own + 1)[0]}
+
+    return name_row
+
+
+def make_result(
+    config: RunConfig,
+    stores: dict[str, CorpusStore],
+    model: NullModel,
+    batch: SearchedBatch,
+    found: list[FoundCluster],
+) -> dict[str, Any]:
+    """What result.json says; `found` has the candidates of a batch without its copies, in the order
+    in which they are listed."""
+    test = stores["test"]
+    shared, ids, labels = batch.table.shared, test.ids(), test.labels()
+    rows = test.representatives()
+    clusters = describe_clusters(
+        found,
+        batch.documents,
+        shared,
+        batch.vocabulary,
+        [ids[row] for row in rows.tolist()],
+        [labels[row] for row in rows.tolist()],
+        test.n_words,
+    )
+    copies = test.copies()
+    if copies is not None:
+        place_in_batch(clusters, rows, copies, ids, labels)
+    best = next(search for search in model.restarts if model.record in search)
+    result = {
+        "format": FORMAT,
+        "name": config.name,
+        "seed": config.seed,
+        "corpus": {part: describe_part(store) for part, store in stores.items()},
+        "null_model": {
+            "n_topics": model.record.n_topics,
+            "bic": model.record.bic,
+            "order_search": [asdict(record) for record in best],
+            "topics_per_document": model.record.topics_per_document,
+            "salient_words_per_topic": model.record.words_per_topic,
+        },
+        "clusters": clusters,
+    }
+    if found and found[0].searches is not None:  # the same for all
+        result["references"] = describe_searches(
+            found[0].searches, model.vocabulary, name_normal_documents(stores)
+        )
+    if copies is not None:
+        groups = choose_groups(copies)
+        words = count_words(test, [group[0] for group in groups], unseen=True)
+        usual = dict(zip(batch.vocabulary, shared.tolist(), strict=False)) if groups else {}
+        result["copies"] = describe_copies(groups, words, usual, clusters, ids, labels)
+    if config.evaluation.anomalous:
+        result["evaluation"] = evaluate_clusters(clusters, labels, config.evaluation.anomalous)
+    return result

@@ -1,0 +1,94 @@
+"""The texts of a result that people get to see, and how words are written in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atd_dask.evaluation.results import is_raised
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join
+from atd_dask.storage.locations import Place
+from atd_dask.storage.runs import sweep_name, texts_path
+from atd_dask.storage.texts import TextStore
+from atd_dask.text.options import read_text
+from atd_dask.text.passages import find_forms, join_excerpt, mark_words
+from atd_dask.text.words import Tokeniser
+
+MOST_TEXTS = 200
+MOST_GROUPS = 50
+
+Documents = Sequence[Mapping[str, Any]]  # as a result has them
+
+
+def read_shown_texts(output: str, result: Mapping[str, Any]) -> dict[int, str]:
+    """The texts of a result that people get to see, by their rows, where they are kept: of the
+    first documents of each cluster, and of one for each group of copies."""
+    shown = [d for cluster in result["clusters"] for d in cluster["documents"][:MOST_TEXTS]]
+    shown += [group["documents"][0] for group in result.get("copies", ())[:MOST_GROUPS]]
+    of_sweep = any("sweep" in document for document in shown)
+    return (read_texts_of_sweeps if of_sweep else read_texts)(output, shown)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What the texts of a result say: of each word that was counted its usual form, and of each
+    row a passage."""
+
+    forms: Mapping[str, str]
+    passages: Mapping[int, str]
+
+
+def read_wording(output: str, result: Mapping[str, Any], test: CorpusStore) -> Wording:
+    """The wording of the texts that people get to see; empty where no texts are kept."""
+    texts = read_shown_texts(output, result)
+    tokeniser = find_tokeniser(test) if texts else None
+    if tokeniser is None:
+        return Wording({}, {})
+    passages = {}
+    for cluster in result["clusters"]:
+        kinds = {word["word"]: "more" for word in cluster["salient_words"] if is_raised(word)}
+        for document in cluster["documents"]:
+            if (text := texts.get(document["row"])) is not None:
+                passage = mark_words(text, tokeniser.locate(text), kinds)
+                passages[document["row"]] = join_excerpt(passage)
+    return Wording(find_forms(texts.values(), tokeniser), passages)
+
+
+def read_texts(output: str, documents: Documents) -> dict[int, str]:
+    """The texts of some documents by their rows, where they are kept; of the store, the chunks that
+    have them are read."""
+    store = open_texts(output, "test")
+    rows = {document["row"] for document in documents}
+    return {} if store is None else {row: store.read(row) for row in sorted(rows)}
+
+
+def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
+    """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
+    texts: dict[int, str] = {}
+    for sweep in sorted({document["sweep"] for document in documents}):
+        folder = Place.of(output).sibling(sweep_name(sweep)).url
+        store = open_texts(folder, "new")
+        if store is not None:
+            ids = CorpusStore.open(join(folder, "corpus", "new.zarr")).ids()
+            places = {id: row for row, id in enumerate(ids)}
+            mine = [document for document in documents if document["sweep"] == sweep]
+            texts |= {document["row"]: store.read(places[document["id"]]) for document in mine}
+    return texts
+
+
+def open_texts(output: str, part: str) -> TextStore | None:
+    """The texts of a part; None where there are none, or those of other documents."""
+    path = texts_path(output, part)
+    if not Place.of(path).names():
+        return None
+    store = TextStore.open(path)
+    corpus = CorpusStore.open(join(output, "corpus", f"{part}.zarr"))
+    return store if store.corpus == corpus.digest else None
+
+
+def find_tokeniser(store: CorpusStore) -> Tokeniser | None:
+    """The tokeniser that counted the words of a corpus."""
+    told = store.attributes.get("text")
+    return None if told is None else Tokeniser(read_text(told))

@@ -1,0 +1,113 @@
+"""The documents of a part become a corpus store: the vocabulary, near-copies, counts and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.copies import find_copies
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.documents import Copies
+from atd_dask.errors import InputError
+from atd_dask.kernels.jit import STORE
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.locations import Place
+from atd_dask.storage.runs import corpus_path, texts_path
+from atd_dask.storage.texts import TextStore, TextWriter
+from atd_dask.text.counting import Encoding, Gathering
+from atd_dask.text.options import describe_text
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress
+
+
+def choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
+    """The words of enough training documents, in alphabetical order."""
+    least = config.corpus.text.min_document_frequency
+    words = train.lexicon.words()
+    vocabulary = sorted(words[n] for n in np.flatnonzero(train.frequencies() >= max(least, 1)))
+    if not vocabulary:
+        raise InputError(
+            "the training documents must have a word that is kept, got none: look at "
+            f"corpus.train and corpus.text (min_document_frequency is {least})"
+        )
+    return vocabulary
+
+
+def look_for_copies(
+    config: RunConfig, parts: Mapping[str, Gathering], client: Client, progress: Progress
+) -> dict[str, Copies]:
+    """The near-copies in each part, unless every document is to be taken for itself."""
+    if config.corpus.copies == "keep":
+        return {}
+    n_docs = sum(part.n_docs for part in parts.values())
+    with progress.task("look for copies", n_docs, "documents", STORE.is_compiling) as task:
+        return find_copies(Runner(client), parts, task.advance)
+
+
+def store_part(
+    config: RunConfig,
+    part: str,
+    documents: Gathering,
+    vocabulary: Sequence[str],
+    progress: Progress,
+    copies: Copies | None = None,
+) -> dict[str, Any]:
+    """Writes documents as a part of the corpus, over a vocabulary; gives a summary."""
+    encoding = Encoding.choose(documents, vocabulary)
+    path = corpus_path(config.output, part)
+    attributes = {
+        "part": part,
+        "dataset": config.corpus.dataset,
+        "text": describe_text(config.corpus.text),
+        "skipped": documents.skipped,
+    }
+    n_unseen = 0
+    with (
+        CorpusWriter(path, vocabulary, encoding.unseen_words, attributes, copies) as writer,
+        progress.task(f"store {part}", documents.n_docs, "documents") as task,
+    ):
+        for batch in documents.batches():
+            known, unseen = encoding.encode(batch)
+            writer.append(known, unseen)
+            n_unseen += int(unseen.counts.sum())
+            task.advance(len(batch))
+    store = CorpusStore.open(path)
+    return {
+        "path": path,
+        "digest": store.digest,
+        "documents": store.n_docs,
+        "copies": store.n_copies,
+        "tokens": store.n_tokens,
+        "terms": store.n_words,
+        "unseen_terms": len(encoding.unseen_words),
+        "unseen_tokens": n_unseen,
+        "skipped": {
+            reason: {"documents": number, "first": documents.examples[reason]}
+            for reason, number in documents.skipped.items()
+        },
+    }
+
+
+def store_texts(
+    config: RunConfig, part: str, documents: Gathering, corpus: str, progress: Progress
+) -> dict[str, Any] | None:
+    """Stores the texts of a part, if there are any and they are to be kept; else removes those of
+    an earlier run."""
+    path = texts_path(config.output, part)
+    if not documents.has_texts:
+        Place.of(path).remove()
+        return None
+    with (
+        TextWriter(path, corpus) as writer,
+        progress.task("store texts", documents.n_docs, "documents") as task,
+    ):
+        for batch in documents.batches():
+            writer.append(batch.texts or ())
+            task.advance(len(batch))
+    return {"path": path, "digest": TextStore.open(path).digest}

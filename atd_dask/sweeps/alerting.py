@@ -1,0 +1,67 @@
+"""The alerts of sweeps: written down, delivered, and tried again until they have arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.config.run_config import RunConfig
+from atd_dask.storage.files import join, read_file
+from atd_dask.storage.runs import sweep_folder
+from atd_dask.sweeps.alerts import deliver, list_channels
+from atd_dask.sweeps.plan import commit
+from atd_dask.sweeps.state import ALERT, SweepState
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+
+ALERT_FORMAT = "atd-dask-alert/1"
+# Stands among those who are to be told for whoever reads the exit status of this process.
+CALLER = "caller"
+
+
+def make_alert(
+    config: RunConfig, mine: RunConfig, number: int, news: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "format": ALERT_FORMAT,
+        "name": config.name,
+        "sweep": number,
+        "result": join(mine.output, "result.json"),
+        "report": join(mine.output, "report.html"),
+        "clusters": news,
+    }
+
+
+def find_alert(config: RunConfig, sweep: str) -> str:
+    return join(sweep_folder(config.output, int(sweep)), ALERT)
+
+
+def deliver_alerts(
+    config: RunConfig, state: SweepState, progress: Progress, after: int = 0
+) -> tuple[SweepState, list[str]]:
+    """Delivers what waits of the sweeps after one, to all but the caller, and notes what has
+    arrived. Also gives what went wrong."""
+    problems = []
+    for sweep, waiting in list(state.pending.items()):
+        if int(sweep) <= after:
+            continue
+        message = read_file(find_alert(config, sweep))
+        left = [CALLER] if CALLER in waiting else []
+        for channel in list_channels(config.sweep.alert):
+            if channel not in waiting or message is None:
+                continue
+            problem = deliver(config.sweep.alert, channel, message)
+            if problem is not None:
+                left.append(channel)
+                problems.append(f"the alert of sweep {sweep} could not be delivered: {problem}")
+        pending = {n: to for n, to in state.pending.items() if n != sweep}
+        if left:
+            pending[sweep] = tuple(left)
+        if tuple(left) != waiting:
+            state = commit(config, replace(state, pending=pending))
+    for problem in problems:
+        progress.warn(f"{problem}; the next sweep tries again")
+    return state, problems

@@ -1,0 +1,96 @@
+"""What a sweep is about: whether there is a repository to sweep, and what is new in it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.config.consistency import GROWING, ONCE
+from atd_dask.config.run_config import RunConfig
+from atd_dask.errors import AtdError, InputError
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.files import join
+from atd_dask.storage.runs import corpus_path, sweep_folder
+from atd_dask.storage.stages import stage_key
+from atd_dask.sweeps.collecting import collect
+from atd_dask.sweeps.retraining import FIRST, batch_store, find_reason, model_config
+from atd_dask.sweeps.state import PLAN, SweepState, read_object, write_object, write_state
+from atd_dask.text.options import describe_text
+from atd_dask.wording import alternatives
+
+if TYPE_CHECKING:
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress
+
+
+def check_repository(config: RunConfig) -> None:
+    """A sweep needs normal documents to begin with, and a repository that can grow."""
+    train, test = config.corpus.train, config.corpus.test
+    if train is None or test is None:
+        raise InputError(
+            "a sweep needs corpus.train, normal documents to begin with, and corpus.test, the"
+            f" repository that grows, but there is the dataset {config.corpus.dataset}"
+        )
+    if test.format not in GROWING:
+        raise InputError(
+            f"corpus.test.format must be {alternatives(GROWING)} for sweeps, got {test.format}"
+        )
+    if config.detection.repeats > 1:
+        raise InputError(f"detection.repeats {ONCE}, got {config.detection.repeats}")
+
+
+def settings_key(config: RunConfig) -> str:
+    """Of the settings that all sweeps of a folder share: what a word is, and what a model."""
+    text = describe_text(config.corpus.text)
+    return stage_key(text, config.compatibility, config.null_model.topic_model)
+
+
+def commit(config: RunConfig, state: SweepState) -> SweepState:
+    write_state(config.output, state)
+    return state
+
+
+def make_plan(
+    config: RunConfig, state: SweepState, client: Client, progress: Progress
+) -> tuple[SweepState, dict[str, Any] | None]:
+    """Looks for new documents; without any, files that were read in vain are noted all the same."""
+    assert state.model is not None
+    number = state.sweep + 1
+    folder = sweep_folder(config.output, number)
+    started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    train = CorpusStore.open(
+        corpus_path(model_config(config, state.model.generation).output, "train")
+    )
+    journal = state.journal(config.output)
+    collected = collect(replace(config, output=folder), journal, train, client, progress)
+    taken = {segment.name for segment in state.segments}
+    name = next(n for n in (f"{number:04d}-{i}" for i in range(len(taken) + 1)) if n not in taken)
+    later = journal.add(name, collected.keys)
+    if collected.summary is None:
+        if later is not journal:
+            state = commit(config, replace(state, segments=later.segments))
+        return state, None
+    plan = {
+        "sweep": number,
+        "started": started,
+        "seconds": round(time.monotonic() - start, 3),
+        "new": collected.summary,
+        "segments": [{"name": s.name, "keys": s.keys} for s in later.segments],
+        "reason": find_reason(config.sweep, state) if state.sweep else FIRST,
+    }
+    write_object(join(folder, PLAN), plan)
+    return state, plan
+
+
+def read_plan(config: RunConfig, state: SweepState) -> dict[str, Any] | None:
+    """The plan of a sweep that was cut off."""
+    plan = read_object(join(sweep_folder(config.output, state.sweep + 1), PLAN))
+    if plan is None:
+        return None
+    try:
+        whole = batch_store(config, plan["sweep"]).digest == plan["new"]["digest"]
+    except AtdError:
+        whole = False
+    return plan if whole else None

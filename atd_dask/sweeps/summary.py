@@ -1,0 +1,32 @@
+"""What a folder of sweeps holds, for people and scripts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from atd_dask.storage.files import join
+from atd_dask.storage.inspection import SHOWN_WORDS
+from atd_dask.sweeps.state import PAGE, read_state
+
+
+def describe_sweeps(output: str) -> dict[str, object] | None:
+    """A summary of a folder of sweeps, fit for JSON; None where no sweep has begun."""
+    state = read_state(output)
+    if state is None:
+        return None
+    return {
+        "kind": "sweeps",
+        "sweeps": state.sweep,
+        "null_model": {} if state.model is None else asdict(state.model),
+        "clusters": {
+            f"cluster {cluster.number}": {
+                "documents": len(cluster.documents),
+                "p_value": cluster.p_value,
+                "sweeps": list(cluster.sweeps),
+                "words": list(cluster.written[:SHOWN_WORDS]),
+            }
+            for cluster in state.clusters
+        },
+        "alerts_that_wait": [int(sweep) for sweep in state.pending],
+        "history": join(output, PAGE),
+    }

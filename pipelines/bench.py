@@ -1,0 +1,63 @@
+"""The benches, each with the stages that it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from atd_dask.pipelines.ingest import ingest
+
+if TYPE_CHECKING:
+    from atd_dask.bench.problem_suite import Request
+    from atd_dask.config.run_config import DetectionConfig
+    from atd_dask.distribution.engine.clients import Client
+    from atd_dask.progress import Progress
+
+Row = dict[str, Any]
+
+
+def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:
+    """Ingest of generated documents, beside scikit-learn's CountVectorizer."""
+    from atd_dask.bench import ingest_speed
+
+    return ingest_speed.bench_ingest(n_docs, ingest, progress)
+
+
+def bench_training(
+    names: Sequence[str], corpora: str | None, n_seeds: int, progress: Progress
+) -> Iterator[list[Row]]:
+    """Training on corpora of the paper, beside the LDA of other packages."""
+    from atd_dask.bench import training_quality
+
+    return training_quality.bench_training(names, corpora, n_seeds, ingest, progress)
+
+
+def bench_detection(
+    names: Sequence[str],
+    corpora: str | None,
+    n_seeds: int,
+    variants: Mapping[str, DetectionConfig],
+    progress: Progress,
+) -> Iterator[list[Row]]:
+    """Detection in corpora of the paper, by several rules."""
+    from atd_dask.bench import detection_quality
+
+    return detection_quality.bench_detection(names, corpora, n_seeds, variants, ingest, progress)
+
+
+def bench_speed(
+    name: str, corpora: str | None, reference: str | None, progress: Progress
+) -> list[Row]:
+    """The pieces of a detection, one by one."""
+    from atd_dask.bench import detection_quality
+
+    return detection_quality.bench_speed(name, corpora, reference, ingest, progress)
+
+
+def bench_problems(
+    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+) -> str:
+    """Detection in problems drawn by a seed."""
+    from atd_dask.bench import problem_suite
+
+    return problem_suite.bench_problems(request, corpora, output, client, ingest, progress)
