@@ -18,6 +18,7 @@ from atd_dask.bench.problem_suite import (
 from atd_dask.cli.command import atd
 from atd_dask.cli.outputs import make_progress
 from atd_dask.evaluation.problems import list_null_splits, list_problems
+from atd_dask.pipelines.bench import bench_problems
 from tests.clusters import local_client
 
 SHORT = make_request(
@@ -40,7 +41,7 @@ def made(tmp_path_factory):
     """The folder of a measurement on two workers, and its tables."""
     folder = tmp_path_factory.mktemp("problems")
     with local_client(workers=2, processes=True) as client:
-        text = problem_suite.bench_problems(SHORT, None, str(folder), client, make_progress())
+        text = bench_problems(SHORT, None, str(folder), client, make_progress())
     return folder, text
 
 
@@ -90,7 +91,7 @@ def test_a_second_time_nothing_is_computed(made):
     before, pieces = read_files(folder), list_pieces(folder)
     assert len(pieces) == 3 * 2 * 3 + 4
     with local_client(workers=1) as client:
-        again = problem_suite.bench_problems(SHORT, None, str(folder), client, make_progress())
+        again = bench_problems(SHORT, None, str(folder), client, make_progress())
     assert again == text
     assert read_files(folder) == before
     assert list_pieces(folder) == pieces
@@ -99,7 +100,7 @@ def test_a_second_time_nothing_is_computed(made):
 def test_one_worker_gives_the_same_bytes(made, tmp_path):
     folder, _ = made
     with local_client(workers=1, processes=True) as client:
-        problem_suite.bench_problems(SHORT, None, str(tmp_path), client, make_progress())
+        bench_problems(SHORT, None, str(tmp_path), client, make_progress())
     assert (tmp_path / "problems.json").read_bytes() == (folder / "problems.json").read_bytes()
 
 
@@ -108,7 +109,7 @@ def test_when_the_rules_change_the_models_stay(made):
     pieces = list_pieces(folder)
     paper = replace(SHORT, rules="paper", only=("generated-choose-01",), n_seeds=1)
     with local_client(workers=1) as client:
-        problem_suite.bench_problems(paper, None, str(folder), client, make_progress())
+        bench_problems(paper, None, str(folder), client, make_progress())
     new = set(list_pieces(folder)) - set(pieces)
     assert [name.split("_")[:2] for name in new] == [["detection", "generated-choose-01"]]
 

@@ -17,6 +17,7 @@ from atd_dask.pipelines import detect as stage
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
+from atd_dask.stages.results import name_normal_documents
 from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client
@@ -91,7 +92,7 @@ def test_what_the_held_out_searches_found(folder, result):
     assert [search["support"] for search in result["references"]] == (
         result["clusters"][0]["reference_support"]
     )
-    name_row = stage.name_normal_documents(
+    name_row = name_normal_documents(
         {
             part: CorpusStore.open(folder / f"out/corpus/{part}.zarr")
             for part in ("train", "validation")

@@ -10,7 +10,6 @@ import pytest
 
 from atd_dask.cli.outputs import make_progress
 from atd_dask.pipelines import detect as detection
-from atd_dask.pipelines import repeats as stage
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 from atd_dask.stages.score_file import read_scores
@@ -33,7 +32,7 @@ def trained(tmp_path_factory, client):
 
 
 def detect(config, client, **options):
-    return stage.detect_repeatedly(config, client, make_progress(quiet=True), **options)
+    return detection.detect_repeatedly(config, client, make_progress(quiet=True), **options)
 
 
 @pytest.fixture(scope="module")

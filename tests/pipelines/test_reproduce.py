@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from atd_dask.baselines import requirements
 from atd_dask.baselines.grid import Grid, Point, list_points
 from atd_dask.cli.command import atd
 from atd_dask.config import paper_corpora
@@ -179,7 +180,7 @@ def test_points_stand_after_those_that_they_need():
 
 
 def test_without_scikit_learn(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce, "find_spec", lambda name: None)
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None)
     result = CliRunner().invoke(atd, ["reproduce", "--output", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert result.stderr == (

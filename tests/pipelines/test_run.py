@@ -292,7 +292,7 @@ def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     needed, _ = estimate_memory(config, stores)
     # The documents of test and validation with at most 25 words each, and 8 topics of 100 words.
     assert 2 * 8 * 201 < needed < 2 * 8 * (201 + 200 * 25) + 8 * 28 * 100 + 16 * 100
-    monkeypatch.setattr("atd_dask.stages.memory.estimate_memory", lambda *given: (2**50, "it"))
+    monkeypatch.setattr("atd_dask.pipelines.run.estimate_memory", lambda *given: (2**50, "it"))
     with pytest.raises(
         SchedulerError,
         match=r"every worker must have memory for it, which take about 1,048,576.0 GiB, but the"
