@@ -24,10 +24,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A document that was not taken, and why; `place` says where it stands."""
+    """A document that was not taken, and why; `location` says where it stands."""
 
     reason: str
-    place: str
+    location: str
 
 
 class Shard(Protocol):

@@ -79,7 +79,7 @@ def find(
         ):
             from atd_dask.pipelines.run import run
 
-            run(load(conf), chosen, told, warms=not apart)
+            run(load(conf, warn=told.warn), chosen, told, warms=not apart)
         return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
     except BaseException:
         if scratch is not None:

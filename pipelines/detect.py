@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.rules import rules_of
 from atd_dask.config.run_config import RunConfig, as_dict, as_single
-from atd_dask.distribution.calibration import ChanceSearch
+from atd_dask.distribution.calibration import Calibration
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner
@@ -39,7 +39,7 @@ from atd_dask.stages.shown_texts import open_texts, read_wording
 from atd_dask.stages.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.detection_checkpoints import DetectionKeeper
+from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import read_digest, read_model
 from atd_dask.storage.runs import (
@@ -102,8 +102,10 @@ def detect(
     rules = rules_of(config)
     normal = {part: stores[part].without_copies() for part in ("train", "validation")}
     batch = open_batch(Runner(client), stores, model, rules)
-    chance = ChanceSearch(model.table, normal, rules, batch.documents.n_docs, config.seed)
-    with watch_detection(progress, rules.replicates, rules.searches, STORE.is_compiling) as tell:
+    calibration = Calibration(model.table, normal, rules, batch.documents.n_docs, config.seed)
+    with watch_detection(
+        progress, rules.replicates, rules.searches, STORE.is_compiling
+    ) as on_progress:
         found = detect_clusters(
             batch.table,
             batch.documents,
@@ -111,9 +113,9 @@ def detect(
             rules,
             config.seed,
             client,
-            DetectionKeeper(checkpoints),
-            tell,
-            chance,
+            DetectionCheckpointer(checkpoints),
+            on_progress,
+            calibration,
         )
     found = order_candidates(found)
     result = make_result(config, stores, model, batch, found)

@@ -15,7 +15,7 @@ from atd_dask.stages.reading import (
     look_at_inputs,
 )
 from atd_dask.stages.text_settings import (
-    settle_segmentation,
+    resolve_segmentation,
 )
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.runs import corpus_path
@@ -39,7 +39,7 @@ def ingest(
     with progress.task("look at the documents", unit="bytes") as task:
         inputs = look_at_inputs(config, progress, task)
     digests = [given.sha256 for given in inputs.values()]
-    config = settle_segmentation(config)
+    config = resolve_segmentation(config)
     corpus = as_dict(config.corpus) | {"text": describe_text(config.corpus.text)}
     key = stage_key(FORMAT, config.seed, corpus, digests)
     done = None if fresh else finished_stage(config.output, "ingest", key)

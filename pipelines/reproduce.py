@@ -100,9 +100,11 @@ def measure_corpus(
     work = GridWork(stores["train"], stores["test"], grid)
     points = list_points(grid, seeds)
     key = stage_key(FORMAT, stores["train"].digest, stores["test"].digest, grid.describe())
-    keeper = Checkpoints(join(config.output, "grid"), key)
+    checkpointer = Checkpoints(join(config.output, "grid"), key)
     with progress.task(f"grid of {config.name}", len(points), "points") as task:
-        found = run_grid(client, work, points, keeper, lambda point: task.advance(point=point.name))
+        found = run_grid(
+            client, work, points, checkpointer, lambda point: task.advance(point=point.name)
+        )
     labels = stores["test"].labels()
     test = stores["test"].rows(0, stores["test"].n_docs)
     tasks, trials = [], []

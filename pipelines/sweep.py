@@ -26,7 +26,7 @@ from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 from atd_dask.report.history import render_history
 from atd_dask.stages.run_record import record_run
-from atd_dask.stages.text_settings import settle_as
+from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
 from atd_dask.storage.runs import corpus_path, sweep_folder
@@ -51,7 +51,7 @@ from atd_dask.sweeps.state import (
     write_history,
     write_object,
 )
-from atd_dask.sweeps.sweep_detection import Examination, make_line
+from atd_dask.sweeps.sweep_detection import SweepDetection, make_line
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -96,7 +96,7 @@ def sweep(
         state = commit(config, replace(state, model=note))
     assert state.model is not None
     first = model_config(config, state.model.generation)
-    config = settle_as(config, corpus_path(first.output, "train"))
+    config = resolve_as(config, corpus_path(first.output, "train"))
     before = state.sweep
     while True:
         plan = read_plan(config, state)
@@ -135,7 +135,7 @@ def _carry_out(
 ) -> SweepState:
     """Tests the new documents of a plan, with the window; gives the state after it, committed."""
     number, start = plan["sweep"], time.monotonic()
-    mine = replace(
+    sweep_config = replace(
         config, output=sweep_folder(config.output, number), name=f"{config.name} sweep {number}"
     )
     progress.say(f"sweep {number}", new_documents=plan["new"]["documents"])
@@ -145,7 +145,7 @@ def _carry_out(
         span.enter_context(name_tasks(config.name, f"sweep {number}"))
 
     with (
-        record_run(mine, client, command, progress.run) as record,
+        record_run(sweep_config, client, command, progress.run) as record,
         ExitStack() as span,
         when_open(client, prepare),
     ):
@@ -155,16 +155,19 @@ def _carry_out(
                 state = replace(state, model=note, drift=())
         assert state.model is not None
         with record.stage("detect", fresh=True), progress.stage("detect"):
-            findings = Examination(config, mine, state, number, cluster, progress).examine()
+            findings = SweepDetection(config, sweep_config, state, number, cluster, progress).run()
         record.write("finished")
         with record.stage("report", fresh=True), progress.stage("report"):
-            write_report(mine.output)
+            write_report(sweep_config.output)
     seconds = {"seconds": round(plan["seconds"] + time.monotonic() - start, 3)}
     line = make_line(findings, plan, state.model.generation)
-    write_object(join(mine.output, LINE), line | seconds)
+    write_object(join(sweep_config.output, LINE), line | seconds)
     pending = dict(state.pending)
     if findings.news:
-        write_object(join(mine.output, ALERT), make_alert(config, mine, number, findings.news))
+        write_object(
+            join(sweep_config.output, ALERT),
+            make_alert(config, sweep_config, number, findings.news),
+        )
         pending[str(number)] = (CALLER, *list_channels(config.sweep.alert))
     segments = tuple(Segment(**segment) for segment in plan["segments"])
     state = commit(
@@ -189,14 +192,16 @@ def make_model(
     """Trains the next null model; what is finished of it is reused."""
     generation = 1 if state.model is None else state.model.generation + 1
     progress.say(f"the null model is trained: {reason}", generation=generation)
-    mine = model_config(config, generation)
+    model_run = model_config(config, generation)
     if state.model is None:
-        ingest(mine, client, progress)
+        ingest(model_run, client, progress)
     else:
-        gather_normal(config, mine, state, client, progress)
-    summary = train(mine, client, progress)
-    unseen_share, log_likelihood = measure_model(mine, client)
-    stores = [CorpusStore.open(corpus_path(mine.output, part)) for part in ("train", "validation")]
+        gather_normal(config, model_run, state, client, progress)
+    summary = train(model_run, client, progress)
+    unseen_share, log_likelihood = measure_model(model_run, client)
+    stores = [
+        CorpusStore.open(corpus_path(model_run.output, part)) for part in ("train", "validation")
+    ]
     return ModelNote(
         generation=generation,
         since=state.sweep + 1,

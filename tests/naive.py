@@ -195,13 +195,13 @@ def cosine(a, b):
     return product / norms if norms > 0 else -1.0
 
 
-def bootstrap_document(mother, length, draws):
-    """Algorithm 2: words drawn with replacement from the tokens of a mother (counts by word).
+def bootstrap_document(donor, length, draws):
+    """Algorithm 2: words drawn with replacement from the tokens of a donor (counts by word).
 
     `draws` gives whole numbers below 2³² in the order in which they are to be used.
     """
-    tokens = [word for word, count in enumerate(mother) for _ in range(count)]
-    document = [0] * len(mother)
+    tokens = [word for word, count in enumerate(donor) for _ in range(count)]
+    document = [0] * len(donor)
     for _ in range(length):
         document[tokens[next(draws) * len(tokens) >> 32]] += 1
     return document

@@ -42,7 +42,7 @@ def test_the_planted_documents_are_found(problem):
     found = detect(*problem, **QUICK)
     (cluster,) = found.clusters
     assert set(cluster.documents) == set(PLANTED)
-    assert len(cluster.chance) == 2
+    assert len(cluster.calibration_support) == 2
     described, *rest = found.describe()
     assert described["size"] == 15
     assert described["significant"]
@@ -73,13 +73,13 @@ def test_every_way_to_give_documents_and_a_client_find_the_same(problem, tmp_pat
 def test_without_training_documents_the_bootstrap_judges_alone(problem):
     model, test, validation, _ = problem
     found = detect(model, test, validation, **QUICK)
-    assert found.clusters[0].chance is None
+    assert found.clusters[0].calibration_support is None
     assert set(found.clusters[0].documents) == set(PLANTED)
 
 
 def test_the_rules_of_the_paper(problem):
     found = detect(*problem, rules="paper", membership={"replicates": 100})
-    assert found.candidates[0].chance is None
+    assert found.candidates[0].calibration_support is None
     assert set(found.candidates[0].documents) >= set(PLANTED[:5])
 
 

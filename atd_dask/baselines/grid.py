@@ -31,7 +31,7 @@ METHODS = (
 )
 
 Arrays = Mapping[str, NDArray[Any]]
-Place = tuple[str, str]  # the URL of a store, and its digest
+StoreKey = tuple[str, str]  # the URL of a store, and its digest
 
 
 @dataclass(frozen=True)
@@ -127,18 +127,18 @@ class GridWork:
             return _COMPUTE[point.kind](self, dict(point.settings), point.seed, *needed)
 
     def matrices(self) -> tuple[csr_matrix, csr_matrix]:
-        train, test = self.places
+        train, test = self.store_keys
         return _read(train), _read(test)
 
     @property
-    def places(self) -> tuple[Place, Place]:
+    def store_keys(self) -> tuple[StoreKey, StoreKey]:
         return (self.train.url, self.train.digest), (self.test.url, self.test.digest)
 
 
 @lru_cache(maxsize=2)
-def _read(place: Place) -> csr_matrix:
+def _read(store: StoreKey) -> csr_matrix:
     """The counts of a store; a worker reads them once."""
-    return CorpusStore.open(place[0]).matrix()
+    return CorpusStore.open(store[0]).matrix()
 
 
 def _compute_topics(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
@@ -154,13 +154,13 @@ def _compute_clusters(work: GridWork, settings: dict[str, float], seed: int | No
 
 def _compute_machine(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
     scores = one_class.score_documents(
-        _multiply(*work.places), settings["nu"], settings.get("gamma")
+        _multiply(*work.store_keys), settings["nu"], settings.get("gamma")
     )
     return {"scores": scores}
 
 
 @lru_cache(maxsize=1)
-def _multiply(train: Place, test: Place) -> one_class.Products:
+def _multiply(train: StoreKey, test: StoreKey) -> one_class.Products:
     """The inner products of a corpus; a worker makes them once."""
     return one_class.Products.of(_read(train), _read(test))
 
@@ -193,23 +193,23 @@ def _compare(work: GridWork, train: Any, test: Any) -> Arrays:
 def _compute_batch_neighbours(
     work: GridWork, settings: dict[str, float], seed: int | None
 ) -> Arrays:
-    vectors = _weigh(*work.places)
+    vectors = _weigh(*work.store_keys)
     return {"scores": batch.compare_neighbours(*vectors, work.grid.near)}
 
 
 def _compute_regression(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
-    vectors = _weigh(*work.places)
+    vectors = _weigh(*work.store_keys)
     return {"scores": batch.tell_apart(*vectors, settings["strength"], seed or 0)}
 
 
 def _compute_batch_clusters(work: GridWork, settings: dict[str, float], seed: int | None) -> Arrays:
-    vectors = _weigh(*work.places)
+    vectors = _weigh(*work.store_keys)
     found = batch.find_clusters(*vectors, int(settings["clusters"]), seed or 0)
     return {"groups": found.groups, "excess": found.excess, "scores": found.scores}
 
 
 @lru_cache(maxsize=1)
-def _weigh(train: Place, test: Place) -> tuple[csr_matrix, csr_matrix]:
+def _weigh(train: StoreKey, test: StoreKey) -> tuple[csr_matrix, csr_matrix]:
     """The tf-idf of a corpus; a worker makes it once."""
     return batch.weigh_words(_read(train), _read(test))
 
@@ -262,8 +262,8 @@ def list_trials(
                 add(method, scores, weights, groups, topics=n_topics, **dict(point.settings))
 
     def distances(method: str, arrays: Arrays, n_topics: int, groups: Ints) -> None:
-        for place, number in enumerate(grid.neighbours):
-            far, p_values = arrays["distances"][place], arrays["p_values"][place]
+        for index, number in enumerate(grid.neighbours):
+            far, p_values = arrays["distances"][index], arrays["p_values"][index]
             add(method, far, -p_values, groups, topics=n_topics, neighbours=number)
 
     for n_topics in grid.topics:

@@ -67,19 +67,19 @@ def start(
     weights = open_stream(seed, f"m4/{n_topics}/{n_genres}").dirichlet(np.ones(n_genres), n_topics)
     alpha = np.ones((n_genres, n_topics))
     model = GenreModel(words / words.sum(axis=0), weights.mean(axis=0), alpha)
-    return model, _believe(model, train, weights)
+    return model, _init_posterior(model, train, weights)
 
 
 def score_documents(model: GenreModel, test: csr_matrix, groups: Ints) -> Floats:
     """The entropy −E[log q(θ_d)] of each test document; `groups` are those of the test batch."""
     weights = np.tile(model.pi, (int(groups.max(initial=0)) + 1, 1))
-    posterior = _believe(model, test, weights)
+    posterior = _init_posterior(model, test, weights)
     for _ in range(TEST_ITERATIONS):
         posterior = infer(model, test, groups, posterior)
     return measure_entropy(posterior.gamma)
 
 
-def _believe(model: GenreModel, documents: csr_matrix, genres: Floats) -> Posterior:
+def _init_posterior(model: GenreModel, documents: csr_matrix, genres: Floats) -> Posterior:
     """Where inference starts: every topic has an equal part of a document's words."""
     n_topics = model.beta.shape[1]
     lengths = np.asarray(documents.sum(axis=1), dtype=np.float64)

@@ -37,8 +37,8 @@ def compare_distances(
     own = _sort(search.kneighbors()[0])
     far = _sort(search.kneighbors(test)[0])
     places = [min(number, most) - 1 for number in numbers]
-    distances = np.array([far[:, place] for place in places])
-    p_values = np.array([rank(far[:, place], own[:, place]) for place in places])
+    distances = np.array([far[:, index] for index in places])
+    p_values = np.array([rank(far[:, index], own[:, index]) for index in places])
     return Distances(distances, p_values)
 
 

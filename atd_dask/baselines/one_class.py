@@ -43,8 +43,8 @@ def score_documents(products: Products, nu: float, gamma: float | None) -> Float
     own, other = products.train, products.test
     if gamma is not None:
         squares = np.diagonal(products.train)
-        own = _radiate(own, squares, squares, gamma)
-        other = _radiate(other, products.test_squares, squares, gamma)
+        own = _rbf_kernel(own, squares, squares, gamma)
+        other = _rbf_kernel(other, products.test_squares, squares, gamma)
     machine = OneClassSVM(
         kernel="precomputed", nu=nu, tol=TOLERANCE, cache_size=CACHE_MEGABYTES
     ).fit(own)
@@ -52,7 +52,7 @@ def score_documents(products: Products, nu: float, gamma: float | None) -> Float
     return scores
 
 
-def _radiate(products: Floats, squares: Floats, other_squares: Floats, gamma: float) -> Floats:
+def _rbf_kernel(products: Floats, squares: Floats, other_squares: Floats, gamma: float) -> Floats:
     """exp(−γ‖x − y‖²) from inner products."""
     values = 2.0 * products
     values -= squares[:, None]

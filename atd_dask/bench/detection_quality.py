@@ -22,13 +22,13 @@ from atd_dask.config.loader import make_detection
 from atd_dask.config.paper_corpora import paper_config
 from atd_dask.config.rules import make_rules
 from atd_dask.config.run_config import DetectionConfig, RunConfig, SignificanceConfig
-from atd_dask.distribution.checkpointing import KeepNothing
+from atd_dask.distribution.checkpointing import NoCheckpoints
 from atd_dask.distribution.cluster_search import ClusterSearch, grow_cluster
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner, run_on_workers
 from atd_dask.distribution.rehearsal import compile_detection
-from atd_dask.distribution.replicates import PooledReplicates
+from atd_dask.distribution.replicates import WholeReplicates
 from atd_dask.distribution.search_space import fit_corpus, fit_normal
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.documents import PARTS
@@ -224,7 +224,7 @@ def bench_speed(
         else:
             table = read_reference(name, reference)
     grower, growth, bootstrap = _grow_first(split, table)
-    alone = _clock(lambda: grow_cluster((grower, KeepNothing(), 1, None), growth))
+    alone = _clock(lambda: grow_cluster((grower, NoCheckpoints(), 1, None), growth))
     kernel = _clock(lambda: bootstrap.scores(range(TIMED_REPLICATES)))
     rows: list[Row] = [
         {"what": "growth of the first cluster, in this process", "seconds": f"{alone:.2f}"},
@@ -257,7 +257,7 @@ def read_reference(name: str, folder: str) -> WordTable:
 
 def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
     """The time that passes while a cluster of processes scores the replicates."""
-    replicates = PooledReplicates(bootstrap)
+    replicates = WholeReplicates(bootstrap)
     with connect(ClusterOptions(local=LocalOptions(workers=workers, threads=1))) as client:
         run_on_workers(client, compile_detection)
         start = time.perf_counter()
@@ -278,7 +278,7 @@ def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, Cluster
     everyone = np.ones(len(batch), dtype=np.bool_)
     normal = fit_normal(runner, split.corpora["train"], rules, fitter)
     search = ClusterSearch(fitter, batch, everyone, rules, pool, normal, (1, 1))
-    growth = next(search.propose(runner, KeepNothing(), 1))
+    growth = next(search.propose(runner, NoCheckpoints(), 1))
     documents = np.array(growth.documents[:TIMED_DOCUMENTS])
     theta = fit.take(documents).proportions.dense(table.n_topics)
     key = make_key("bench")

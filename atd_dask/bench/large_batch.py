@@ -74,10 +74,10 @@ def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
             given = Training(stores["train"], orders, Convergence(), seed=1)
             table = choose_best(train_restarts(given, 1, client))
         with (
-            watch_detection(progress, rules.replicates, rules.searches) as tell,
+            watch_detection(progress, rules.replicates, rules.searches) as on_progress,
             measure() as detection,
         ):
-            found = detect(table, stores["test"], stores, rules, 1, client, tell=tell)
+            found = detect(table, stores["test"], stores, rules, 1, client, on_progress=on_progress)
     documents = set(found[0].documents) if found and found[0].significant else set()
     return [
         {

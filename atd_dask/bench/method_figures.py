@@ -45,11 +45,11 @@ def judge_method(
     groups, documents = [], []
     for task, some in zip(tasks, trials, strict=True):
         judged = [judge_groups(task, t.scores, t.weights, t.counted, t.groups) for t in some]
-        place = best_place([one.whole for one in judged])
-        groups.append((judged[place], some[place].setting))
+        index = best_place([one.whole for one in judged])
+        groups.append((judged[index], some[index].setting))
         single = [judge_documents(task, t.scores) for t in some]
-        place = best_place(single)
-        documents.append((single[place], some[place].setting))
+        index = best_place(single)
+        documents.append((single[index], some[index].setting))
 
     def spread(agreements: Sequence[Agreement], figure: str) -> Spread:
         return Spread.of(getattr(one, figure) for one in agreements)

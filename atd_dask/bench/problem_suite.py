@@ -28,8 +28,8 @@ from atd_dask.bench.detection_quality import REPLICATES
 from atd_dask.config.loader import make_detection
 from atd_dask.config.paper_corpora import TOPICS, paper_config
 from atd_dask.config.rules import make_rules
-from atd_dask.distribution.calibration import ChanceSearch, search_by_chance
-from atd_dask.distribution.checkpointing import KeepNothing, tell_nobody
+from atd_dask.distribution.calibration import Calibration, calibrate
+from atd_dask.distribution.checkpointing import NoCheckpoints, ignore_progress
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.grids import Arrays, run_grid
@@ -185,7 +185,7 @@ class ProblemWork:
             return self._rank(point, documents)
         table = _unpack_table(needed[0])
         if point.kind == "references":
-            return self._search_by_chance(point, documents, table)
+            return self._calibrate(point, documents, table)
         support = needed[1]["support"] if point.kind == "null" else None
         return self._detect(point, documents, table, support)
 
@@ -222,13 +222,13 @@ class ProblemWork:
                 judged[name] |= judge_groups(ranking.groups, labels, planted)
         return _pack_facts(clock, {"baselines": judged, "seconds": seconds})
 
-    def _search_by_chance(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
+    def _calibrate(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
         size = documents.batches[0].n_docs
-        chance = ChanceSearch(table, documents.corpora(), self.rules, size, point.seed)
+        calibration = Calibration(table, documents.corpora(), self.rules, size, point.seed)
         clock = Clock()
         support = []
         if self.rules.searches > 0:
-            searches = search_by_chance(chance, Runner(), KeepNothing(), tell_nobody)
+            searches = calibrate(calibration, Runner(), NoCheckpoints(), ignore_progress)
             support = [search.support for search in searches]
         return _pack_facts(clock, {}) | {"support": np.array(support, dtype=np.float64)}
 
@@ -237,9 +237,11 @@ class ProblemWork:
     ) -> Arrays:
         corpora = documents.corpora(point.batch)
         labels = documents.labels[point.batch]
-        keeper = None if support is None else KnownSupport(support)
+        checkpointer = None if support is None else KnownSupport(support)
         clock = Clock()
-        found = detect(table, corpora["test"], corpora, self.rules, point.seed, keeper=keeper)
+        found = detect(
+            table, corpora["test"], corpora, self.rules, point.seed, checkpointer=checkpointer
+        )
         candidates = [
             {
                 "documents": list(cluster.documents),
@@ -259,12 +261,12 @@ class ProblemWork:
 
 
 @dataclass(frozen=True)
-class KnownSupport(KeepNothing):
+class KnownSupport(NoCheckpoints):
     """Hands in the held-out searches that were made once for all batches of a split."""
 
     support: Floats
 
-    def load_chance(self) -> list[HeldOutSearch]:
+    def load_calibration(self) -> list[HeldOutSearch]:
         return [HeldOutSearch(support, size=None) for support in self.support.tolist()]
 
 
@@ -320,12 +322,12 @@ def bench_problems(
     rules = request.make_rules()
     work = ProblemWork(stores, request.orders, rules)
     judge_key = stage_key(FORMAT, asdict(rules), digest_sources())
-    keeper = Checkpoints(join(output, "pieces"), FORMAT)
+    checkpointer = Checkpoints(join(output, "pieces"), FORMAT)
 
     def run(stage: str, points: Sequence[Point]) -> dict[Point, Row]:
         with progress.task(stage, len(points), "pieces") as task:
             found = run_grid(
-                client, work, points, keeper, lambda point: task.advance(piece=point.name)
+                client, work, points, checkpointer, lambda point: task.advance(piece=point.name)
             )
         return {point: _unpack_facts(found[point]) for point in points}
 

@@ -108,14 +108,14 @@ class World:
             weights[subject, salient[subject]] = stream.standard_gamma(10.0, N_SALIENT)
         changes = open_stream(self.seed, "sweeps/drift")
         for past in range(1, day + 1):
-            subject, place = int(changes.integers(N_SUBJECTS)), int(changes.integers(N_SALIENT))
+            subject, index = int(changes.integers(N_SUBJECTS)), int(changes.integers(N_SALIENT))
             other = int(changes.integers(N_WORDS))
             new = N_WORDS + past if past % 2 else other
-            old = salient[subject, place]
+            old = salient[subject, index]
             moved = weights[subject, old] * min((day - past + 1) / FADING, 1)
             weights[subject, new] += moved
             weights[subject, old] -= moved
-            salient[subject, place] = new
+            salient[subject, index] = new
         topics: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return topics
 
@@ -158,8 +158,8 @@ def _spell(number: int) -> str:
     """A word of letters for a number."""
     letters = []
     for _ in range(4):
-        number, place = divmod(number, 20)
-        letters.append("bcdfghjklmnpqrstvwxz"[place] + "aeiou"[(number + place) % 5])
+        number, index = divmod(number, 20)
+        letters.append("bcdfghjklmnpqrstvwxz"[index] + "aeiou"[(number + index) % 5])
     return "".join(letters)
 
 

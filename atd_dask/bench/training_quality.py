@@ -91,7 +91,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Searched:
+class SelectedOrder:
     """One search over orders."""
 
     seed: int
@@ -323,18 +323,18 @@ METHODS: dict[str, Callable[[Material, int, int], Learned]] = {
 }
 
 
-def _search(material: Material, n_seeds: int, progress: Progress) -> list[Searched]:
+def _search(material: Material, n_seeds: int, progress: Progress) -> list[SelectedOrder]:
     orders = (material.topics.min, material.topics.max)
     searches = []
     with progress.task(f"search the order of {material.name}", n_seeds, "searches") as task:
         for seed in range(1, n_seeds + 1):
             model, learned = learn_ptm(material, orders, seed)
-            searches.append(Searched(seed, model.bic_, learned))
+            searches.append(SelectedOrder(seed, model.bic_, learned))
             task.advance(topics=model.n_topics_, bic=f"{model.bic_:,.0f}")
     return searches
 
 
-def tabulate_searches(name: str, searches: Sequence[Searched], halves: Halves) -> list[Row]:
+def tabulate_searches(name: str, searches: Sequence[SelectedOrder], halves: Halves) -> list[Row]:
     """A row for each search, and mean and range of them all; the least BIC is the best."""
     likelihoods = [
         complete_documents(search.learned.proportions, search.learned.words, halves.held_out)[0]
@@ -357,7 +357,7 @@ def tabulate_searches(name: str, searches: Sequence[Searched], halves: Halves) -
 
 
 def _compare(
-    material: Material, searches: Sequence[Searched], n_seeds: int, progress: Progress
+    material: Material, searches: Sequence[SelectedOrder], n_seeds: int, progress: Progress
 ) -> list[Row]:
     """PTM beside LDA with as many topics as the best search has found."""
     best = min(searches, key=lambda search: search.bic)

@@ -234,7 +234,7 @@ def _prepare_job(
 
     if output is not None:
         overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
-    config = load(conf, overrides)
+    config = load(conf, overrides, progress.warn)
     try:
         with (
             stopping_on_request(),
@@ -304,7 +304,7 @@ def validate(
         if not keys:
             raise click.UsageError("Missing argument 'CONF'.")
         return
-    config = load(conf, overrides)
+    config = load(conf, overrides, progress.warn)
     click.echo(f"{clean(conf)}: no mistakes")
     if try_cluster:
         from atd_dask.distribution.engine.clients import connect

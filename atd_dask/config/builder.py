@@ -16,7 +16,7 @@ from atd_dask.config.settings import (
     name_type,
     split_union,
 )
-from atd_dask.config.yaml_nodes import ListNode, MappingNode, Node, Place, Problems, ScalarNode
+from atd_dask.config.yaml_nodes import ListNode, MappingNode, Node, Position, Problems, ScalarNode
 from atd_dask.wording import alternatives, nearest, shorten
 
 T = TypeVar("T")
@@ -47,10 +47,10 @@ class Builder:
         self._find_input = find_input
         self._broken: set[str] = set()
 
-    def note(self, key: str, sentence: str, place: Place) -> None:
+    def note(self, key: str, sentence: str, position: Position) -> None:
         """Notes that `key` breaks a rule."""
         self._broken.add(key)
-        self._problems.add(f"{key} {sentence}", place)
+        self._problems.add(f"{key} {sentence}", position)
 
     def is_broken(self, *keys: str) -> bool:
         """Whether any of `keys`, or a key below one of them, has been refused."""
@@ -61,7 +61,7 @@ class Builder:
     def build(self, cls: type[T], node: Node, key: str = "") -> T:
         """An instance of `cls`; refused where a key without a default is not usable."""
         if isinstance(node, ScalarNode) and node.is_null:
-            node = MappingNode(node.place, {})
+            node = MappingNode(node.position, {})
         if not isinstance(node, MappingNode):
             raise self._refuse(key, name_type(cls), node)
         settings = {item.key: item for item in list_settings(cls, self._rules)}
@@ -77,7 +77,7 @@ class Builder:
                     given = node.entries[name]
                     values[item.field.name] = self._value(item.hint, given, dotted, item.rule)
                 elif item.is_required:
-                    self.note(dotted, "must be given, got nothing", node.place)
+                    self.note(dotted, "must be given, got nothing", node.position)
                     is_complete = False
             except RefusedError:
                 is_complete = is_complete and not item.is_required
@@ -177,11 +177,11 @@ class Builder:
         return node.text
 
     def _refuse(self, key: str, rule: str, node: Node, words: Iterable[str] = ()) -> RefusedError:
-        self.note(key, f"must be {alternatives((rule, *words))}, got {node}", node.place)
+        self.note(key, f"must be {alternatives((rule, *words))}, got {node}", node.position)
         return RefusedError()
 
     def _note_unknown(self, name: str, node: Node, key: str, known: list[str]) -> None:
         prefix = f"{key}." if key else ""
         guess = nearest(name, known)
         hint = f"did you mean {prefix}{guess}?" if guess else f"known are {', '.join(known)}"
-        self._problems.add(f"{prefix}{shorten(name)} is not a known key: {hint}", node.place)
+        self._problems.add(f"{prefix}{shorten(name)} is not a known key: {hint}", node.position)

@@ -13,7 +13,7 @@ from atd_dask.wording import alternatives
 if TYPE_CHECKING:
     from atd_dask.config.builder import Builder
     from atd_dask.config.run_config import RunConfig
-    from atd_dask.config.yaml_nodes import MappingNode, Place
+    from atd_dask.config.yaml_nodes import MappingNode, Position
     from atd_dask.text.options import Source
 
 PARTS = ("train", "validation", "test")
@@ -188,13 +188,13 @@ class _Checks:
 
     def _note(self, key: str, sentence: str, *others: str) -> None:
         if not self._builder.is_broken(key, *others):
-            self._builder.note(key, sentence, self._find_place(key, *others))
+            self._builder.note(key, sentence, self._find_position(key, *others))
 
-    def _find_place(self, *keys: str) -> Place:
+    def _find_position(self, *keys: str) -> Position:
         """The place of the first key that is given, or else of the section of the first."""
         for key in keys:
             node = self._tree.get(key)
             if node is not None:
-                return node.place
+                return node.position
         section, _, _ = keys[0].rpartition(".")
-        return self._find_place(section) if section else self._tree.place
+        return self._find_position(section) if section else self._tree.position

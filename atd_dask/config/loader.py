@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from atd_dask.config.run_config import DetectionConfig, EvaluationConfig, RunCon
 from atd_dask.config.settings import describe_keys
 from atd_dask.config.yaml_nodes import (
     MappingNode,
-    Place,
+    Position,
     Problems,
     ScalarNode,
     apply_assignments,
@@ -27,13 +28,14 @@ from atd_dask.config.yaml_nodes import (
 )
 from atd_dask.errors import ConfigError
 from atd_dask.text import datasets
+from atd_dask.wording import clean
 
 # What the paper does, whatever the defaults become.
 PAPER = {
     "seeds": "1",
     "stop": "membership",
     "pool": "validation",
-    "mothers": "1",
+    "donors": "1",
     "membership.replicates": "1000",
     "membership.level": "0.99",
     "membership.test_below": "0.2",
@@ -50,15 +52,28 @@ PAPER = {
 }
 
 
-def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunConfig:
+# Keys by their former names, which are still read.
+RENAMED = {"detection.mothers": "detection.donors"}
+
+
+def warn_in_python(sentence: str) -> None:
+    warnings.warn(sentence, FutureWarning, stacklevel=4)
+
+
+def load(
+    path: str | os.PathLike[str],
+    overrides: Sequence[str] = (),
+    warn: Callable[[str], None] = warn_in_python,
+) -> RunConfig:
     """The configuration in the YAML file `path`, with each `key.sub=value` of `overrides` put in.
 
-    Input paths come out absolute. Raises a `ConfigError` with every mistake.
+    Input paths come out absolute. Raises a `ConfigError` with every mistake, and warns of keys that
+    have another name now.
     """
     file = Path(path)
     problems = Problems()
     tree = apply_assignments(read_mapping(str(file), problems), overrides, problems)
-    tree = _complete(tree, file.stem)
+    tree = _complete(_rename_keys(tree, problems, warn), file.stem)
     builder = Builder(problems, RULES, partial(find_input, folder=file.parent))
     config = _prepare_as_paper(builder.build(RunConfig, tree), tree)
     if not config.evaluation.anomalous:
@@ -75,7 +90,8 @@ def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
     except TypeError as error:
         raise ConfigError([f"A setting of detection must be plain: {error}"]) from None
     problems = Problems()
-    tree = _complete(parse_mapping(text, Place("settings of detect"), problems), "detect")
+    tree = parse_mapping(text, Position("settings of detect"), problems)
+    tree = _complete(_rename_keys(tree, problems, warn_in_python), "detect")
     builder = Builder(problems, RULES, partial(find_input, folder=Path()))
     section = tree.get("detection")
     assert section is not None
@@ -84,21 +100,38 @@ def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
     return config
 
 
+def _rename_keys(tree: MappingNode, problems: Problems, warn: Callable[[str], None]) -> MappingNode:
+    """Puts what is given under a former name under that of now."""
+    for old, new in RENAMED.items():
+        given = tree.get(old)
+        if given is None:
+            continue
+        if tree.get(new) is not None:
+            problems.add(
+                f"{old} must not stand beside {new}, which is its name now", given.position
+            )
+        else:
+            warn(clean(f"{old} is called {new} now ({given.position})"))
+            tree = tree.put(new, given)
+        tree = tree.remove(old)
+    return tree
+
+
 def _complete(tree: MappingNode, stem: str) -> MappingNode:
     """Puts in what is not given and follows from something else."""
-    tree = tree.put_default("name", ScalarNode(tree.place, stem))
+    tree = tree.put_default("name", ScalarNode(tree.position, stem))
     name = tree.get("name")
     if isinstance(name, ScalarNode):
-        tree = tree.put_default("output", ScalarNode(name.place, f"runs/{name.text}"))
+        tree = tree.put_default("output", ScalarNode(name.position, f"runs/{name.text}"))
     rules = tree.get("detection.rules")
     if isinstance(rules, ScalarNode) and rules.text == "paper":
         for key, value in PAPER.items():
             kind = "bool" if value in ("true", "false") else "str"
-            tree = tree.put_default(f"detection.{key}", ScalarNode(rules.place, value, kind))
+            tree = tree.put_default(f"detection.{key}", ScalarNode(rules.position, value, kind))
     for key, old in (("detection.rules", "paper"), ("compatibility", "authors")):
         given = tree.get(key)
         if isinstance(given, ScalarNode) and given.text == old:
-            tree = tree.put_default("corpus.copies", ScalarNode(given.place, "keep"))
+            tree = tree.put_default("corpus.copies", ScalarNode(given.position, "keep"))
     return tree
 
 

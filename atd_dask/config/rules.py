@@ -28,7 +28,7 @@ def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
         settle=config.settle,
         settling=SettleRule(),
         pool=config.pool,
-        mothers=config.mothers,
+        donors=config.donors,
         replicates=config.significance.replicates,
         level=config.significance.level,
         searches=config.significance.searches,

@@ -207,7 +207,7 @@ class DetectionConfig:
             choices=("validation", "validation+batch", "train"),
         ),
     ] = "validation+batch"
-    mothers: Annotated[
+    donors: Annotated[
         int,
         Rule(
             "a bootstrap document is drawn from one of so many most similar documents, none of"

@@ -40,7 +40,7 @@ _TEXT_TAGS = frozenset({"str", "int", "float", "bool", "timestamp", "value", "me
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """A line of a file, or an option of the command."""
 
     source: str
@@ -54,10 +54,10 @@ class Problems:
     """What is wrong, collected so that a user hears of everything at once."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Place, str]] = []
+        self._found: list[tuple[Position, str]] = []
 
-    def add(self, sentence: str, place: Place) -> None:
-        self._found.append((place, clean(f"{sentence} ({place})")))
+    def add(self, sentence: str, position: Position) -> None:
+        self._found.append((position, clean(f"{sentence} ({position})")))
 
     def __iter__(self) -> Iterator[str]:
         """The sentences in the order of the file, then those on options."""
@@ -73,7 +73,7 @@ class Problems:
 class ScalarNode:
     """A single value; `kind` is what YAML takes it for."""
 
-    place: Place
+    position: Position
     text: str
     kind: str = "str"
     quoted: bool = False
@@ -101,7 +101,7 @@ class ScalarNode:
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
-    place: Place
+    position: Position
     items: tuple[Node, ...]
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class ListNode:
 
 @dataclass(frozen=True, slots=True)
 class MappingNode:
-    place: Place
+    position: Position
     entries: Mapping[str, Node]
 
     def __str__(self) -> str:
@@ -131,9 +131,17 @@ class MappingNode:
         if rest:
             below = self.entries.get(first)
             if not isinstance(below, MappingNode):
-                below = MappingNode(value.place, {})
+                below = MappingNode(value.position, {})
             value = below.put(rest, value)
         return replace(self, entries={**self.entries, first: value})
+
+    def remove(self, key: str) -> MappingNode:
+        """This mapping without what stands at the dotted `key`."""
+        first, _, rest = key.partition(".")
+        below = self.entries.get(first)
+        if rest and isinstance(below, MappingNode):
+            return self.put(first, below.remove(rest))
+        return replace(self, entries={k: v for k, v in self.entries.items() if k != key})
 
     def put_default(self, key: str, value: Node) -> MappingNode:
         """This mapping with `value` at the dotted `key` if nothing is given there; what is no
@@ -153,10 +161,10 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 class _UnreadableError(Exception):
     """Text from which no tree can be made."""
 
-    def __init__(self, sentence: str, place: Place) -> None:
+    def __init__(self, sentence: str, position: Position) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-        self.place = place
+        self.position = position
 
 
 def read_mapping(path: str, problems: Problems) -> MappingNode:
@@ -170,7 +178,7 @@ def read_mapping(path: str, problems: Problems) -> MappingNode:
                 " (conf/own-documents.yaml is one to begin with)"
             ]
         )
-    return parse_mapping(_decode(content, path), Place(path, 1), problems)
+    return parse_mapping(_decode(content, path), Position(path, 1), problems)
 
 
 def find_format(path: str, content: bytes) -> str | None:
@@ -189,12 +197,12 @@ def find_format(path: str, content: bytes) -> str | None:
     return "jsonl" if "text" in record or (others and others[0].startswith(b"{")) else None
 
 
-def parse_mapping(text: str, start: Place, problems: Problems) -> MappingNode:
+def parse_mapping(text: str, start: Position, problems: Problems) -> MappingNode:
     """The mapping in a text that begins at `start`."""
     try:
         node = _parse(text, start, problems)
     except _UnreadableError as error:
-        raise ConfigError([f"{error.sentence} ({error.place})"]) from None
+        raise ConfigError([f"{error.sentence} ({error.position})"]) from None
     if isinstance(node, MappingNode):
         return node
     got: object = node
@@ -212,15 +220,15 @@ def apply_assignments(
 ) -> MappingNode:
     """`root` with each `key.sub=value` put in its place; values are YAML."""
     for assignment in assignments:
-        place = Place(f"--set {shorten(assignment)}")
+        position = Position(f"--set {shorten(assignment)}")
         key, equals, text = assignment.partition("=")
         if not equals or not all(key.split(".")):
-            problems.add(f"An option --set must be KEY=VALUE, got {shorten(assignment)}", place)
+            problems.add(f"An option --set must be KEY=VALUE, got {shorten(assignment)}", position)
             continue
         try:
-            root = root.put(key, _parse(text, place, problems, key))
+            root = root.put(key, _parse(text, position, problems, key))
         except _UnreadableError as error:
-            problems.add(error.sentence, place)
+            problems.add(error.sentence, position)
     return root
 
 
@@ -246,65 +254,67 @@ def _decode(content: bytes, path: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = Place(path, content.count(b"\n", 0, error.start) + 1)
+        position = Position(path, content.count(b"\n", 0, error.start) + 1)
         byte = f"the byte 0x{content[error.start]:02x}"
-        raise ConfigError([f"A configuration must be UTF-8 text, got {byte} ({place})"]) from None
+        raise ConfigError(
+            [f"A configuration must be UTF-8 text, got {byte} ({position})"]
+        ) from None
 
 
-def _parse(text: str, start: Place, problems: Problems, key: str = "") -> Node:
+def _parse(text: str, start: Position, problems: Problems, key: str = "") -> Node:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is None:
             return ScalarNode(start, "", "null")
         return _Converter(start, problems).convert(node, start, key, 0)
     except RecursionError:
-        raise _UnreadableError(_TOO_MUCH, Place(start.source)) from None
+        raise _UnreadableError(_TOO_MUCH, Position(start.source)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise _explain(error, text, start) from None
 
 
-def _explain(error: Exception, text: str, start: Place) -> _UnreadableError:
+def _explain(error: Exception, text: str, start: Position) -> _UnreadableError:
     """One sentence for what the YAML parser says in several lines, or in none."""
-    place = start
+    position = start
     if isinstance(error, yaml.MarkedYAMLError):
         reason = " ".join(filter(None, [error.context, error.problem]))
         mark = error.problem_mark or error.context_mark
         if mark is not None and start.line is not None:
-            place = Place(start.source, mark.line + 1)
+            position = Position(start.source, mark.line + 1)
     elif isinstance(error, yaml.reader.ReaderError):
         reason = "it has a control character"
         if start.line is not None and isinstance(error.position, int):
-            place = Place(start.source, text.count("\n", 0, error.position) + 1)
+            position = Position(start.source, text.count("\n", 0, error.position) + 1)
     else:
         reason = str(error)
-    return _UnreadableError(f"This is not YAML: {shorten(reason, 200)}", place)
+    return _UnreadableError(f"This is not YAML: {shorten(reason, 200)}", position)
 
 
 class _Converter:
     """Turns the parser's nodes, which may share and contain each other, into a plain tree."""
 
-    def __init__(self, start: Place, problems: Problems) -> None:
+    def __init__(self, start: Position, problems: Problems) -> None:
         self._start = start
         self._problems = problems
         self._values = 0
 
-    def convert(self, node: yaml.Node, place: Place, key: str, depth: int) -> Node:
+    def convert(self, node: yaml.Node, position: Position, key: str, depth: int) -> Node:
         self._values += 1
         if self._values > MAX_VALUES or depth > MAX_DEPTH:
-            raise _UnreadableError(_TOO_MUCH, Place(self._start.source))
+            raise _UnreadableError(_TOO_MUCH, Position(self._start.source))
         if isinstance(node, yaml.MappingNode):
-            return self._convert_mapping(node, place, key, depth)
+            return self._convert_mapping(node, position, key, depth)
         if isinstance(node, yaml.SequenceNode):
             items = (
                 self.convert(item, self._place(item), f"{key}[{number}]", depth + 1)
                 for number, item in enumerate(node.value)
             )
-            return ListNode(place, tuple(items))
+            return ListNode(position, tuple(items))
         quoted = isinstance(node, yaml.ScalarNode) and node.style is not None
-        return ScalarNode(place, node.value, node.tag.removeprefix(_TAG), quoted)
+        return ScalarNode(position, node.value, node.tag.removeprefix(_TAG), quoted)
 
     def _convert_mapping(
-        self, node: yaml.MappingNode, place: Place, key: str, depth: int
+        self, node: yaml.MappingNode, position: Position, key: str, depth: int
     ) -> MappingNode:
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
@@ -325,23 +335,23 @@ class _Converter:
                 self._problems.add(f"{shorten(dotted)} must be given once, got it again", here)
             else:
                 own[name] = value
-        return MappingNode(place, {**merged, **own})
+        return MappingNode(position, {**merged, **own})
 
     def _convert_merged(
-        self, node: yaml.Node, place: Place, key: str, depth: int
+        self, node: yaml.Node, position: Position, key: str, depth: int
     ) -> Iterator[Mapping[str, Node]]:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for source in sources:
-            merged = self.convert(source, place, key, depth + 1)
+            merged = self.convert(source, position, key, depth + 1)
             if isinstance(merged, MappingNode):
                 yield merged.entries
             else:
-                self._problems.add(f"<<{_inside(key)} must name a mapping, got {merged}", place)
+                self._problems.add(f"<<{_inside(key)} must name a mapping, got {merged}", position)
 
-    def _place(self, node: yaml.Node) -> Place:
+    def _place(self, node: yaml.Node) -> Position:
         if self._start.line is None:
             return self._start
-        return Place(self._start.source, node.start_mark.line + 1)
+        return Position(self._start.source, node.start_mark.line + 1)
 
 
 def _inside(key: str) -> str:

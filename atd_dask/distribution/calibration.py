@@ -9,10 +9,10 @@ from itertools import islice
 
 import numpy as np
 
-from atd_dask.distribution.checkpointing import Keeper, KeepNothing, Tell
+from atd_dask.distribution.checkpointing import Checkpointer, NoCheckpoints, OnProgress
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.search_space import is_small, open_field
+from atd_dask.distribution.search_space import is_small, open_search_space
 from atd_dask.distribution.training import ClusterPasses
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
@@ -34,7 +34,7 @@ NAMED_WORDS = 8
 
 
 @dataclass(frozen=True)
-class ChanceSearch:
+class Calibration:
     """The search of a detection, to be run in batches that hold no anomaly."""
 
     table: WordTable
@@ -49,9 +49,9 @@ class ChanceSearch:
         return JoinedCorpus((self.corpora["train"], self.corpora["validation"]))
 
 
-def check_size(chance: ChanceSearch, n_docs: int) -> None:
+def check_size(calibration: Calibration, n_docs: int) -> None:
     """A batch can be compared only with batches that are as large."""
-    n_normal = chance.normal.n_docs
+    n_normal = calibration.normal.n_docs
     if 2 * n_docs > n_normal:
         raise TooLittleTrainingError(
             "there must be at least twice as many normal documents as documents to be searched, got"
@@ -60,37 +60,37 @@ def check_size(chance: ChanceSearch, n_docs: int) -> None:
         )
 
 
-def search_by_chance(
-    chance: ChanceSearch, runner: Runner, keeper: Keeper, tell: Tell
+def calibrate(
+    calibration: Calibration, runner: Runner, checkpointer: Checkpointer, on_progress: OnProgress
 ) -> tuple[HeldOutSearch, ...]:
     """What all searches in held-out documents find, made once for all clusters.
 
     Searches in small batches run side by side, a task each; those in large ones are spread.
     """
-    searches = list(keeper.load_chance())
-    waiting = range(len(searches), chance.rules.searches)
+    searches = list(checkpointer.load_calibration())
+    waiting = range(len(searches), calibration.rules.searches)
     found: Iterable[HeldOutSearch]
-    if is_small(draw_held_out(chance.normal, chance.n_batch, chance.seed, 0)[0]):
-        found = runner.map(search_held_out, chance, waiting)
+    if is_small(draw_held_out(calibration.normal, calibration.n_batch, calibration.seed, 0)[0]):
+        found = runner.map(search_held_out, calibration, waiting)
     else:
-        found = (search_held_out(chance, index, runner) for index in waiting)
+        found = (search_held_out(calibration, index, runner) for index in waiting)
     for one in found:
         searches.append(one)
-        keeper.save_chance(searches)
+        checkpointer.save_calibration(searches)
         largest = max(search.support for search in searches)
-        tell("searches", {"done": len(searches), "largest_support": largest})
+        on_progress("searches", {"done": len(searches), "largest_support": largest})
     return tuple(searches)
 
 
 def search_held_out(
-    chance: ChanceSearch, index: int, runner: Runner | None = None
+    calibration: Calibration, index: int, runner: Runner | None = None
 ) -> HeldOutSearch:
     """The best candidate of a whole search in held-out documents."""
     runner = runner or Runner()
-    rules, normal = chance.rules, chance.normal
+    rules, normal = calibration.rules, calibration.normal
     held: Corpus
     rest: Corpus
-    held, rest = draw_held_out(normal, chance.n_batch, chance.seed, index)
+    held, rest = draw_held_out(normal, calibration.n_batch, calibration.seed, index)
     rows = held.chosen
     if is_small(normal):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
@@ -99,15 +99,15 @@ def search_held_out(
         passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)
         if runner.client is not None:
             passes = opened.enter_context(ClusterPasses(runner, rest))
-        table = refit(chance.table, passes, Convergence(again=False), terms)
+        table = refit(calibration.table, passes, Convergence(again=False), terms)
     if rules.unseen:
         table = admit_new_words(runner, table, held, rest)
     fitter = rules.fitter(table)
-    home = rest if rules.home == "train" else chance.corpora["validation"]
+    home = rest if rules.home == "train" else calibration.corpora["validation"]
     everyone = np.ones(held.n_docs, dtype=np.bool_)
-    with open_field(runner, held, home, rest, rules, fitter) as field:
-        search = field.search(everyone, (chance.seed, "chance", index))
-        candidates = islice(search.propose(runner, KeepNothing(), 1), rules.failures)
+    with open_search_space(runner, held, home, rest, rules, fitter) as space:
+        search = space.search(everyone, (calibration.seed, "chance", index))
+        candidates = islice(search.propose(runner, NoCheckpoints(), 1), rules.failures)
         best = max(candidates, key=lambda candidate: candidate.support, default=None)
         if best is None:
             return HeldOutSearch(0.0)
@@ -121,7 +121,7 @@ def search_held_out(
         )
 
 
-def compare_with_chance(
+def compare_with_calibration(
     cluster: FoundCluster, searches: Sequence[HeldOutSearch], level: float
 ) -> FoundCluster:
     """A cluster is significant if searches in held-out documents seldom find as much support."""

@@ -12,14 +12,14 @@ from atd_dask.kernels.growth import Growth
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.proposals import Proposal
 
-Tell = Callable[[str, dict[str, Any]], None]
+OnProgress = Callable[[str, dict[str, Any]], None]
 
 
-def tell_nobody(event: str, facts: dict[str, Any]) -> None:
+def ignore_progress(event: str, facts: dict[str, Any]) -> None:
     pass
 
 
-class Keeper(Protocol):
+class Checkpointer(Protocol):
     """Keeps what is finished, so that a detection can go on where it was. It travels."""
 
     def load_growth(self, index: int) -> Growth | None: ...
@@ -34,12 +34,12 @@ class Keeper(Protocol):
 
     def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None: ...
 
-    def load_chance(self) -> list[HeldOutSearch]: ...
+    def load_calibration(self) -> list[HeldOutSearch]: ...
 
-    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None: ...
+    def save_calibration(self, searches: Sequence[HeldOutSearch]) -> None: ...
 
 
-class KeepNothing:
+class NoCheckpoints:
     """For a detection that is not to be gone on with."""
 
     def load_growth(self, index: int) -> Growth | None:
@@ -60,8 +60,8 @@ class KeepNothing:
     def save_proposals(self, index: int, proposals: Sequence[Proposal]) -> None:
         pass
 
-    def load_chance(self) -> list[HeldOutSearch]:
+    def load_calibration(self) -> list[HeldOutSearch]:
         return []
 
-    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
+    def save_calibration(self, searches: Sequence[HeldOutSearch]) -> None:
         pass

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.checkpointing import Keeper, Tell, tell_nobody
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, ignore_progress
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.runner import Kept, Runner
+from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
@@ -25,7 +25,7 @@ from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Grower, Growth, MembershipTest, choose_seeds, grow_few
 from atd_dask.kernels.model import Ints
-from atd_dask.kernels.next_document import Searched
+from atd_dask.kernels.next_document import SearchableBatch
 from atd_dask.kernels.proposals import Proposal, ProposalSearch
 from atd_dask.kernels.starts import UnexpectedWords, choose_apart
 from atd_dask.kernels.support import NormalDocuments
@@ -52,7 +52,7 @@ class ClusterSearch:
     """The search for one cluster among the documents that are still available."""
 
     fitter: Fitter
-    batch: Searched
+    batch: SearchableBatch
     available: NDArray[np.bool_]
     rules: DetectionRules
     pool: Pool  # of the tests of membership
@@ -84,29 +84,33 @@ class ClusterSearch:
         )
 
     def propose(
-        self, runner: Runner, keeper: Keeper, index: int, tell: Tell = tell_nobody
+        self,
+        runner: Runner,
+        checkpointer: Checkpointer,
+        index: int,
+        on_progress: OnProgress = ignore_progress,
     ) -> Iterator[Growth]:
         """Candidates from the best supported on; `index` is the number of the first."""
         if not self.rules.settle:
-            growth = self._grow_best(runner, keeper, index, tell)
+            growth = self._grow_best(runner, checkpointer, index, on_progress)
             if growth is not None:
                 yield growth
             return
-        proposals = keeper.load_proposals(index)
+        proposals = checkpointer.load_proposals(index)
         if proposals is None:
             proposals = self._settle(runner, self._find_starts())
-            keeper.save_proposals(index, proposals)
+            checkpointer.save_proposals(index, proposals)
         tried: list[Proposal] = []
         ranked = rank(proposals)
         for place, proposal in enumerate(ranked):
             if any(proposal.is_like(other) for other in tried):
                 continue
-            growth = keeper.load_growth(index)
+            growth = checkpointer.load_growth(index)
             if growth is None:
                 growth = self._refine(runner, ranked[place : place + MOST_MERGED])
-                keeper.save_growth(index, growth)
+                checkpointer.save_growth(index, growth)
             tried += [proposal, Proposal(growth.documents, growth.support)]
-            tell("grown", _describe_grown(index, growth))
+            on_progress("grown", _describe_grown(index, growth))
             index += 1
             yield growth
 
@@ -138,10 +142,12 @@ class ClusterSearch:
             refined: Growth = next(step)
         return refined
 
-    def _grow_best(self, runner: Runner, keeper: Keeper, index: int, tell: Tell) -> Growth | None:
+    def _grow_best(
+        self, runner: Runner, checkpointer: Checkpointer, index: int, on_progress: OnProgress
+    ) -> Growth | None:
         """Several documents are grown to a few, side by side, and that of largest gain is grown to
         its end."""
-        growth = keeper.load_growth(index)
+        growth = checkpointer.load_growth(index)
         if growth is None:
             seeds = choose_seeds(self.batch, self.available, self.rules.seeds)
             if not seeds:
@@ -151,12 +157,12 @@ class ClusterSearch:
                 seed = seeds[int(np.argmax(self._preview(runner, seeds)))]
             growth = Growth(seed)
         if not growth.ended:
-            growth = self._grow(growth, runner, keeper, index, tell)
+            growth = self._grow(growth, runner, checkpointer, index, on_progress)
             if self.rules.searches > 0:
                 judged = self.proposer.judge(np.sort(np.array(growth.documents)))
                 growth = replace(growth, support=judged.support)
-            keeper.save_growth(index, growth)
-        tell("grown", _describe_grown(index, growth))
+            checkpointer.save_growth(index, growth)
+        on_progress("grown", _describe_grown(index, growth))
         return growth
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
@@ -167,10 +173,15 @@ class ClusterSearch:
         ]
 
     def _grow(
-        self, growth: Growth, runner: Runner, keeper: Keeper, index: int, tell: Tell
+        self,
+        growth: Growth,
+        runner: Runner,
+        checkpointer: Checkpointer,
+        index: int,
+        on_progress: OnProgress,
     ) -> Growth:
-        with listen(runner.client, lambda facts: tell("growth", facts)) as topic:
-            given = (self.grower, keeper, index, topic)
+        with listen(runner.client, lambda facts: on_progress("growth", facts)) as channel:
+            given = (self.grower, checkpointer, index, channel)
             # Closed here: left to be collected, it might be closed by another thread.
             with closing(runner.map(grow_cluster, given, [growth])) as step:
                 grown: Growth = next(step)
@@ -214,16 +225,16 @@ def preview_clusters(grower: Grower, seeds: Sequence[int]) -> list[float]:
     return [gain for seed in seeds for gain in grower.fork().preview([seed])]
 
 
-def grow_cluster(given: tuple[Grower, Keeper, int, str | None], growth: Growth) -> Growth:
-    grower, keeper, index, topic = given
+def grow_cluster(given: tuple[Grower, Checkpointer, int, str | None], growth: Growth) -> Growth:
+    grower, checkpointer, index, channel = given
     last = time.monotonic()
 
     def keep(growth: Growth) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN and not growth.ended:
             last = time.monotonic()
-            keeper.save_growth(index, growth)
-            report(topic, _describe(index, grower, growth))
+            checkpointer.save_growth(index, growth)
+            report(channel, _describe(index, grower, growth))
 
     return grower.fork().grow(growth, keep)
 
@@ -234,10 +245,10 @@ def _describe(index: int, grower: Grower, growth: Growth) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class SpreadSearch(ClusterSearch):
+class ShardedClusterSearch(ClusterSearch):
     """The search in a batch of shards, all seeds a document further in every round."""
 
-    tests: Kept  # where documents are tested: the fitter and the pool
+    tests: RemoteResults  # where documents are tested: the fitter and the pool
 
     def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
         alone = [int(start[0]) for start in starts if len(start) == 1]
@@ -253,25 +264,30 @@ class SpreadSearch(ClusterSearch):
         return self.grower.preview(seeds)
 
     def _grow(
-        self, growth: Growth, runner: Runner, keeper: Keeper, index: int, tell: Tell
+        self,
+        growth: Growth,
+        runner: Runner,
+        checkpointer: Checkpointer,
+        index: int,
+        on_progress: OnProgress,
     ) -> Growth:
-        grower = SpreadGrower(**vars(self.grower), runner=runner, tests=self.tests)
+        grower = ShardedGrower(**vars(self.grower), runner=runner, tests=self.tests)
 
         def keep(growth: Growth) -> None:
             if not growth.ended:
-                keeper.save_growth(index, growth)
-                tell("growth", _describe(index, grower, growth))
+                checkpointer.save_growth(index, growth)
+                on_progress("growth", _describe(index, grower, growth))
 
-        keeper.save_growth(index, growth)
+        checkpointer.save_growth(index, growth)
         return grower.grow(growth, keep)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadGrower(Grower):
+class ShardedGrower(Grower):
     """While a worker tests a candidate, the next model is trained here, on the cluster with it."""
 
     runner: Runner
-    tests: Kept
+    tests: RemoteResults
 
     def _run_test(
         self, test: MembershipTest, topic: Alternative, documents: NDArray[np.int64]

@@ -27,18 +27,19 @@ from atd_dask.kernels.copies import (
     sign_documents,
 )
 from atd_dask.kernels.model import Block, Ints
-from atd_dask.text.counting import Gathering
+from atd_dask.text.counting import CountSpool
 
 
 def find_copies(
     runner: Runner,
-    parts: Mapping[str, Gathering],
-    tell: Callable[[int], None] = lambda n_docs: None,
+    parts: Mapping[str, CountSpool],
+    on_progress: Callable[[int], None] = lambda n_docs: None,
 ) -> dict[str, Copies]:
     """The near-copies within each part of a corpus, the last of which is the batch.
 
     The parts share a lexicon. A group of copies in the batch is in training if one of them is a
-    near-copy of a document of another part. `tell` hears of the documents that have been read.
+    near-copy of a document of another part. `on_progress` gets the number of documents that have
+    been read.
     """
     lexicon = next(iter(parts.values())).lexicon
     with _Shelf() as shelf:
@@ -52,7 +53,7 @@ def find_copies(
         signed = []
         for some in runner.map(sign_piece, keys, pieces):
             signed.append(some)
-            tell(len(some.whole))
+            on_progress(len(some.whole))
         buckets, n_buckets = find_buckets(Signatures.concatenate(signed))
         del signed
         sizes = [part.n_docs for part in parts.values()]

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atd_dask.distribution.calibration import (
-    ChanceSearch,
+    Calibration,
+    calibrate,
     check_size,
-    compare_with_chance,
-    search_by_chance,
+    compare_with_calibration,
 )
-from atd_dask.distribution.checkpointing import Keeper, KeepNothing, Tell, tell_nobody
+from atd_dask.distribution.checkpointing import (
+    Checkpointer,
+    NoCheckpoints,
+    OnProgress,
+    ignore_progress,
+)
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.replicates import judge
-from atd_dask.distribution.search_space import open_field
+from atd_dask.distribution.search_space import open_search_space
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.calibration import HeldOutSearch
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
@@ -41,23 +46,23 @@ def detect(
     rules: DetectionRules,
     seed: int,
     client: Client | None = None,
-    keeper: Keeper | None = None,
-    tell: Tell = tell_nobody,
-    chance: ChanceSearch | None = None,
+    checkpointer: Checkpointer | None = None,
+    on_progress: OnProgress = ignore_progress,
+    calibration: Calibration | None = None,
 ) -> list[FoundCluster]:
     """The candidates of a batch in the order in which they are found.
 
     One that is significant is removed, and the search goes on in what is left. One that is not is
     set aside; so many in a row as the rules say end the search. `corpora` has those that the null
-    model comes from: train, and validation, from which mothers are drawn unless they are drawn from
-    train. `chance` replaces the searches in batches that are as large as this one, under the model
-    as it is.
+    model comes from: train, and validation, from which donors are drawn unless they are drawn from
+    train. `calibration` replaces the searches in batches that are as large as this one, under the
+    model as it is.
     """
     runner = Runner(client)
-    keeper = keeper or KeepNothing()
-    chance = chance or ChanceSearch(table, corpora, rules, test.n_docs, seed)
+    checkpointer = checkpointer or NoCheckpoints()
+    calibration = calibration or Calibration(table, corpora, rules, test.n_docs, seed)
     if rules.searches > 0:
-        check_size(chance, test.n_docs)
+        check_size(calibration, test.n_docs)
     if rules.unseen and "train" in corpora:
         table = admit_new_words(runner, table, test, corpora["train"])
     available = np.ones(test.n_docs, dtype=np.bool_)
@@ -70,10 +75,12 @@ def detect(
                 opened.close()
                 fitter = rules.fitter(table)
                 home, train = corpora[rules.home], corpora.get("train", corpora[rules.home])
-                field = opened.enter_context(open_field(runner, test, home, train, rules, fitter))
-            search = field.search(available, (seed, number))
+                space = opened.enter_context(
+                    open_search_space(runner, test, home, train, rules, fitter)
+                )
+            search = space.search(available, (seed, number))
             cluster = None
-            candidates = search.propose(runner, keeper, len(found) + 1, tell)
+            candidates = search.propose(runner, checkpointer, len(found) + 1, on_progress)
             for growth in islice(candidates, rules.failures):
                 index = len(found) + 1
                 documents = np.array(growth.documents)
@@ -81,14 +88,22 @@ def detect(
                 outside[documents] = False
                 topic = search.batch.train(documents)
                 score = search.batch.score(documents, topic)
-                replicates = field.replicates(documents, outside, (seed, index))
+                replicates = space.replicates(documents, outside, (seed, index))
                 cluster = judge(
-                    growth, topic, score, replicates, rules, runner, keeper, index, tell
+                    growth,
+                    topic,
+                    score,
+                    replicates,
+                    rules,
+                    runner,
+                    checkpointer,
+                    index,
+                    on_progress,
                 )
                 if rules.searches > 0:
                     if searches is None:
-                        searches = search_by_chance(chance, runner, keeper, tell)
-                    cluster = compare_with_chance(cluster, searches, rules.level)
+                        searches = calibrate(calibration, runner, checkpointer, on_progress)
+                    cluster = compare_with_calibration(cluster, searches, rules.level)
                 found.append(cluster)
                 if cluster.significant:
                     break

@@ -39,7 +39,7 @@ class Work(Protocol):
     def compute(self, point: Any, needed: Sequence[Arrays]) -> Arrays: ...
 
 
-class Keeper(Protocol):
+class PointCheckpointer(Protocol):
     """Keeps finished pieces where this process and all workers reach them. It travels."""
 
     def load(self, name: str) -> tuple[Any, Arrays] | None: ...
@@ -51,38 +51,38 @@ def run_grid(
     client: Client,
     work: Work,
     points: Sequence[Any],
-    keeper: Keeper,
-    tell: Callable[[Point], None] = lambda point: None,
+    checkpointer: PointCheckpointer,
+    on_progress: Callable[[Point], None] = lambda point: None,
 ) -> dict[Any, Arrays]:
     """What each point gives; a point stands after those that it needs. Those that were kept are not
-    done again; `tell` hears of each that is there."""
+    done again; `on_progress` hears of each that is there."""
     found: dict[Any, Arrays] = {}
     for point in points:
-        kept = keeper.load(point.name)
+        kept = checkpointer.load(point.name)
         if kept is not None:
             found[point] = kept[1]
-            tell(point)
+            on_progress(point)
     missing = [
         GraphTask(point, f"grid-{point.kind}", point.name, point.needs)
         for point in points
         if point not in found
     ]
-    with closing(run_graph(client, do_point, (work, keeper), missing)) as finished:
+    with closing(run_graph(client, do_point, (work, checkpointer), missing)) as finished:
         for point in finished:
-            found[point] = _load(keeper, point)
-            tell(point)
+            found[point] = _load(checkpointer, point)
+            on_progress(point)
     return {point: found[point] for point in points}
 
 
-def do_point(given: tuple[Work, Keeper], point: Any) -> None:
+def do_point(given: tuple[Work, PointCheckpointer], point: Any) -> None:
     """Computes and keeps a piece, on the worker that runs it."""
-    work, keeper = given
-    needed = [_load(keeper, other) for other in point.needs]
-    keeper.save(point.name, {}, work.compute(point, needed))
+    work, checkpointer = given
+    needed = [_load(checkpointer, other) for other in point.needs]
+    checkpointer.save(point.name, {}, work.compute(point, needed))
 
 
-def _load(keeper: Keeper, point: Point) -> Arrays:
-    kept = keeper.load(point.name)
+def _load(checkpointer: PointCheckpointer, point: Point) -> Arrays:
+    kept = checkpointer.load(point.name)
     if kept is None:
         raise OSError(f"the piece {point.name} was finished, but what it found cannot be read back")
     return kept[1]

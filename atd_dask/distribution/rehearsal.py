@@ -56,7 +56,7 @@ def compile_detection() -> int:
         settle=False,
         settling=SettleRule(0.5),
         pool="validation+batch",
-        mothers=2,
+        donors=2,
         replicates=5,
         level=0.5,
         searches=0,

@@ -10,14 +10,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.checkpointing import Keeper, Tell
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
-from atd_dask.kernels.donors import Families, Similar, find_similar
+from atd_dask.kernels.donors import DonorLists, Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import Growth
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
@@ -28,18 +28,18 @@ from atd_dask.kernels.next_document import Sample
 DOCUMENTS_PER_TASK = 2**12
 MOST_REPLICATES = 100
 
-# So many bootstrap documents have their mothers fetched at a time.
+# So many bootstrap documents have their donors fetched at a time.
 DOCUMENTS_AT_ONCE = 2**14
 
 
 class Replicates(Protocol):
-    """Bootstrap clusters in the likeness of a cluster, wherever their mothers lie."""
+    """Bootstrap clusters in the likeness of a cluster, wherever their donors lie."""
 
     @property
     def is_possible(self) -> bool: ...
 
     @property
-    def largest_family(self) -> int: ...
+    def only_donor(self) -> int: ...
 
     def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
         """The scores of the replicates from `first` to before `last`, in order, some at a time."""
@@ -52,22 +52,22 @@ def judge(
     replicates: Replicates,
     rules: DetectionRules,
     runner: Runner,
-    keeper: Keeper,
+    checkpointer: Checkpointer,
     index: int,
-    tell: Tell,
+    on_progress: OnProgress,
 ) -> FoundCluster:
     """The test of a cluster. It ends as soon as the cluster cannot be significant any more."""
-    scores = keeper.load_scores(index)
+    scores = checkpointer.load_scores(index)
     if not replicates.is_possible:
         return FoundCluster(growth, topic, score, scores, 1.0, False, len(growth.documents))
     above = int(np.count_nonzero(scores > score))
     with closing(replicates.scores(runner, len(scores), rules.replicates)) as results:
         while above <= rules.most_above and len(scores) < rules.replicates:
             scores = np.concatenate((scores, next(results)))
-            keeper.save_scores(index, scores)
+            checkpointer.save_scores(index, scores)
             above = int(np.count_nonzero(scores > score))
             facts = {"cluster": index, "done": len(scores)}
-            tell("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
+            on_progress("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
     return FoundCluster(
         growth,
         topic,
@@ -75,7 +75,7 @@ def judge(
         scores,
         p_value=(above + 1) / (len(scores) + 1),
         significant=above <= rules.most_above,
-        only_mother=replicates.largest_family,
+        only_donor=replicates.only_donor,
     )
 
 
@@ -88,7 +88,7 @@ def replicates_per_task(cluster_size: int) -> int:
 
 
 @dataclass(frozen=True)
-class PooledReplicates:
+class WholeReplicates:
     """Replicates whose pool goes to every worker."""
 
     bootstrap: ClusterBootstrap
@@ -98,8 +98,8 @@ class PooledReplicates:
         return self.bootstrap.is_possible
 
     @property
-    def largest_family(self) -> int:
-        return self.bootstrap.largest_family
+    def only_donor(self) -> int:
+        return self.bootstrap.only_donor
 
     def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
         pieces = cut_replicates(first, last, replicates_per_task(len(self.bootstrap.lengths)))
@@ -113,19 +113,19 @@ def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
 
 
 class Drawn(NamedTuple):
-    """Some replicates, and the mothers that the random numbers chose for them."""
+    """Some replicates, and the donors that the random numbers chose for them."""
 
     replicates: range
-    mothers: Block
-    chosen: Ints  # replicates × documents of the cluster: rows of `mothers`
+    donors: Block
+    chosen: Ints  # replicates × documents of the cluster: rows of `donors`
 
 
 @dataclass(frozen=True)
-class SpreadReplicates:
-    """Replicates whose pool lies in shards; they get the words of those mothers that are chosen."""
+class ShardedReplicates:
+    """Replicates whose pool lies in shards; they get the words of those donors that are chosen."""
 
     fitter: Fitter
-    families: Families
+    donor_lists: DonorLists
     lengths: Ints  # documents of the cluster
     home: Block  # the documents of the pool that lie here; they come first
     batch: ShardedBatch
@@ -142,46 +142,46 @@ class SpreadReplicates:
         usable: NDArray[np.bool_],
         rules: DetectionRules,
         key: np.uint64,
-    ) -> SpreadReplicates:
-        """Mothers are the documents of `home`, and those of the batch that are `usable`."""
+    ) -> ShardedReplicates:
+        """Donors are the documents of `home`, and those of the batch that are `usable`."""
         theta = cluster.fit.proportions.dense(fitter.context.table.n_topics)
         theta, list_of = np.unique(theta, axis=0, return_inverse=True)
         n_home = len(home.block)
         everyone = np.ones(n_home, dtype=np.bool_)
-        parts = [find_similar(home.fit, everyone, theta, rules.mothers, 0)]
-        parts += batch.find_similar(theta, usable, rules.mothers, before=n_home)
+        parts = [find_similar(home.fit, everyone, theta, rules.donors, 0)]
+        parts += batch.find_similar(theta, usable, rules.donors, before=n_home)
         lists = [
-            Similar.concatenate(found).nearest(rules.mothers).rows
+            Similar.concatenate(found).nearest(rules.donors).rows
             for found in zip(*parts, strict=True)
         ]
-        families = Families.of(list_of.reshape(-1), lists, n_home + len(batch))
+        donor_lists = DonorLists.of(list_of.reshape(-1), lists, n_home + len(batch))
         lengths = cluster.fit.lengths
-        return cls(fitter, families, lengths, home.block, batch, rules.mothers > 1, key)
+        return cls(fitter, donor_lists, lengths, home.block, batch, rules.donors > 1, key)
 
     @property
     def is_possible(self) -> bool:
-        return self.families.is_possible
+        return self.donor_lists.is_possible
 
     @property
-    def largest_family(self) -> int:
-        return self.families.largest
+    def only_donor(self) -> int:
+        return self.donor_lists.largest
 
     def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
         given = (self.fitter, self.lengths, self.key)
         yield from runner.map(score_drawn, given, self._draw(first, last))
 
     def _draw(self, first: int, last: int) -> Iterator[Drawn]:
-        """Pieces of work; the mothers of several are fetched together."""
+        """Pieces of work; the donors of several are fetched together."""
         size = replicates_per_task(len(self.lengths))
         at_once = size * max(1, DOCUMENTS_AT_ONCE // (size * len(self.lengths)))
         for many in cut_replicates(first, last, at_once):
-            chosen = np.stack([self.families.choose(self.once, self.key, r) for r in many])
+            chosen = np.stack([self.donor_lists.choose(self.once, self.key, r) for r in many])
             rows, places = np.unique(chosen, return_inverse=True)
-            mothers, places = self._fetch(rows), places.reshape(chosen.shape)
+            donors, places = self._fetch(rows), places.reshape(chosen.shape)
             for few in cut_replicates(many.start, many.stop, size):
                 mine = places[few.start - many.start : few.stop - many.start]
                 needed, mine = np.unique(mine, return_inverse=True)
-                yield Drawn(few, mothers.take(needed), mine.reshape(len(few), -1))
+                yield Drawn(few, donors.take(needed), mine.reshape(len(few), -1))
 
     def _fetch(self, rows: Ints) -> Block:
         n_here = int(np.searchsorted(rows, len(self.home)))
@@ -192,16 +192,16 @@ class SpreadReplicates:
 
 
 def score_drawn(given: tuple[Fitter, Ints, np.uint64], drawn: Drawn) -> Floats:
-    """The scores of replicates whose mothers are chosen: each document has one left."""
+    """The scores of replicates whose donors are chosen: each document has one left."""
     fitter, lengths, key = given
     drawn = align(drawn)
-    pool = Pool.of(fitter, drawn.mothers, Proportions.empty(len(drawn.mothers)))
+    pool = Pool.of(fitter, drawn.donors, Proportions.empty(len(drawn.donors)))
     alone = np.arange(len(lengths) + 1)
     scores = [
-        ClusterBootstrap(fitter, pool, lengths, alone, mothers, key).scores(
+        ClusterBootstrap(fitter, pool, lengths, alone, donors, key).scores(
             range(replicate, replicate + 1)
         )
-        for replicate, mothers in zip(drawn.replicates, drawn.chosen, strict=True)
+        for replicate, donors in zip(drawn.replicates, drawn.chosen, strict=True)
     ]
     count(replicates=len(scores))
     return np.concatenate(scores)

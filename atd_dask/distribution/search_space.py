@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.cluster_search import ClusterSearch, SpreadSearch
+from atd_dask.distribution.cluster_search import ClusterSearch, ShardedClusterSearch
 from atd_dask.distribution.engine.counters import count
-from atd_dask.distribution.engine.runner import Kept, Runner, hold
-from atd_dask.distribution.replicates import PooledReplicates, Replicates, SpreadReplicates
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, hold
+from atd_dask.distribution.replicates import Replicates, ShardedReplicates, WholeReplicates
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
@@ -43,7 +43,7 @@ def is_small(batch: Corpus) -> bool:
     return batch.n_entries <= SMALL_ENTRIES
 
 
-class Field(Protocol):
+class SearchSpace(Protocol):
     """A batch as it is searched, under one null model."""
 
     def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch: ...
@@ -52,19 +52,19 @@ class Field(Protocol):
         self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
     ) -> Replicates:
         """Bootstrap clusters in the likeness of these documents; `outside` has those of the batch
-        that may be mothers where the pool has any of it."""
+        that may be donors where the pool has any of it."""
 
 
 @contextmanager
-def open_field(
+def open_search_space(
     runner: Runner,
     test: Corpus,
     home: Corpus,
     train: Corpus,
     rules: DetectionRules,
     fitter: Fitter,
-) -> Iterator[Field]:
-    """Fits a batch, the corpus `home` from which mothers are drawn, and normal documents of
+) -> Iterator[SearchSpace]:
+    """Fits a batch, the corpus `home` from which donors are drawn, and normal documents of
     `train`."""
     block, fit = fit_corpus(runner, home, fitter)
     beside = Sample(block, fit)
@@ -72,12 +72,12 @@ def open_field(
     normal = fit_normal(runner, train, rules, fitter)
     if is_small(test):
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
-        yield WholeField(fitter, batch, beside, pool, normal, rules)
+        yield WholeSearchSpace(fitter, batch, beside, pool, normal, rules)
         return
     tests = runner.keep(hold, (fitter, pool), [None])
     shards = ShardedBatch(runner, test, fitter)
     try:
-        yield ShardedField(fitter, shards, beside, pool, normal, rules, tests)
+        yield ShardedSearchSpace(fitter, shards, beside, pool, normal, rules, tests)
     finally:
         shards.close()
         runner.drop(tests)
@@ -110,7 +110,7 @@ def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
 
 
 @dataclass(frozen=True)
-class WholeField:
+class WholeSearchSpace:
     """A batch that every worker can hold."""
 
     fitter: Fitter
@@ -136,7 +136,7 @@ class WholeField:
 
 
 @dataclass(frozen=True)
-class ShardedField:
+class ShardedSearchSpace:
     """A batch that is cut into shards."""
 
     fitter: Fitter
@@ -145,10 +145,10 @@ class ShardedField:
     pool: Pool  # of the tests of membership
     normal: NormalDocuments
     rules: DetectionRules
-    tests: Kept
+    tests: RemoteResults
 
     def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
-        return SpreadSearch(
+        return ShardedClusterSearch(
             self.fitter,
             self.batch,
             available,
@@ -165,16 +165,16 @@ class ShardedField:
         cluster = self.batch.take(documents)
         if self.rules.pool != "validation+batch":
             return _draw_from(self.fitter, self.pool, cluster, key)
-        return SpreadReplicates.of(
+        return ShardedReplicates.of(
             self.fitter, cluster, self.home, self.batch, outside, self.rules, _purpose(key)
         )
 
 
 def _draw_from(
     fitter: Fitter, pool: Pool, cluster: Sample, key: tuple[object, ...]
-) -> PooledReplicates:
+) -> WholeReplicates:
     theta = cluster.fit.proportions.dense(fitter.context.table.n_topics)
-    return PooledReplicates(
+    return WholeReplicates(
         ClusterBootstrap.of(fitter, pool, theta, cluster.fit.lengths, _purpose(key))
     )
 

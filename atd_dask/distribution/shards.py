@@ -22,7 +22,7 @@ from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.donors import Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Floats, Ints
-from atd_dask.kernels.next_document import Batch, Candidate, Sample, Searched
+from atd_dask.kernels.next_document import Batch, Candidate, Sample, SearchableBatch
 from atd_dask.kernels.starts import MOST_DOCUMENTS, Having, find_having
 
 # So many blocks, of 2**17 entries each, are asked for some milliseconds by one new topic.
@@ -134,7 +134,7 @@ def take_from_shard(shard: Shard, rows: Ints) -> Sample:
     return shard.batch.take(rows)
 
 
-class ShardedBatch(Searched):
+class ShardedBatch(SearchableBatch):
     """A batch whose documents lie in shards, on the workers of a cluster or here."""
 
     def __init__(self, runner: Runner, corpus: Corpus, fitter: Fitter) -> None:
@@ -178,8 +178,8 @@ class ShardedBatch(Searched):
         unknown = np.array(sorted(set(wanted).difference(self._known)))
         if len(unknown) > 0:
             fetched = self.fetch(unknown)
-            for place, row in enumerate(unknown.tolist()):
-                self._known[row] = fetched.take(np.array([place]))
+            for index, row in enumerate(unknown.tolist()):
+                self._known[row] = fetched.take(np.array([index]))
         return Sample.concatenate([self._known[row] for row in wanted])
 
     def train(self, documents: Ints) -> Alternative:
@@ -268,7 +268,7 @@ class ShardedBatch(Searched):
     def find_similar(
         self, theta: Floats, usable: NDArray[np.bool_], nearest: int, before: int
     ) -> list[list[Similar]]:
-        """For every shard, and every row of `theta`, the usable documents that may be mothers; they
+        """For every shard, and every row of `theta`, the usable documents that may be donors; they
         are numbered as if `before` others came before the batch."""
         asked = [(n, (gone, theta, nearest, before)) for n, gone in enumerate(self._gone(usable))]
         answers: list[list[Similar]] = self._runner.ask(similar_in_shard, self._shards, asked)

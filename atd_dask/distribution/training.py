@@ -36,9 +36,9 @@ from atd_dask.kernels.training import (
     CostTerms,
     OrderRange,
     OrderRecord,
-    SearchState,
-    search_orders,
-    start_search,
+    SelectionState,
+    select_order,
+    start_selection,
 )
 from atd_dask.kernels.word_switches import SharedModel
 
@@ -55,8 +55,8 @@ SECONDS_BETWEEN = 1.0
 # A range of orders is not widened to more topics than one for so many documents.
 DOCUMENTS_OF_A_TOPIC = 10
 
-# Hears the number of a restart, and of what it has done.
-Tell = Callable[[int, "OrderRecord | Iteration | Widening"], None]
+# Called with the number of a restart, and what it has done.
+OnProgress = Callable[[int, "OrderRecord | Iteration | Widening"], None]
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ _TOLD: dict[str, type[OrderRecord | Iteration | Widening]] = {
 }
 
 
-class Keeper(Protocol):
+class RestartCheckpointer(Protocol):
     """Keeps the states of searches, so that a search can go on where it was. It travels."""
 
-    def load(self, restart: int, shared: Floats) -> SearchState | None: ...
+    def load(self, restart: int, shared: Floats) -> SelectionState | None: ...
 
-    def keep(self, restart: int) -> Callable[[SearchState], None]: ...
+    def keep(self, restart: int) -> Callable[[SelectionState], None]: ...
 
 
 @dataclass(frozen=True)
@@ -105,41 +105,47 @@ def train_restarts(
     training: Training,
     restarts: int,
     client: Client | None = None,
-    keeper: Keeper | None = None,
-    tell: Tell = lambda restart, record: None,
-) -> list[SearchState]:
-    """The finished searches of all restarts, in their order; `tell` hears of every order when it is
-    first tried, and now and then of an iteration."""
+    checkpointer: RestartCheckpointer | None = None,
+    on_progress: OnProgress = lambda restart, record: None,
+) -> list[SelectionState]:
+    """The finished selections of all restarts, in their order. `on_progress` is called for every
+    order when it is first tried, and now and then for an iteration."""
     if client is None:
         training, passes = _read(training)
-        return [_search(training, n, passes, keeper, tell) for n in range(restarts)]
+        return [_select(training, n, passes, checkpointer, on_progress) for n in range(restarts)]
     if training.corpus.n_entries > SMALL_ENTRIES:
         with ClusterPasses(Runner(client), training.corpus) as spread:
-            return [_search(training, n, spread, keeper, tell) for n in range(restarts)]
+            return [
+                _select(training, n, spread, checkpointer, on_progress) for n in range(restarts)
+            ]
 
-    def hear(facts: dict[str, Any]) -> None:
-        tell(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
+    def on_event(facts: dict[str, Any]) -> None:
+        on_progress(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
 
-    with listen(client, hear) as topic:
-        return list(Runner(client).map(train_restart, (training, keeper, topic), range(restarts)))
+    with listen(client, on_event) as channel:
+        return list(
+            Runner(client).map(train_restart, (training, checkpointer, channel), range(restarts))
+        )
 
 
-def choose_best(searches: Sequence[SearchState]) -> WordTable:
+def choose_best(selections: Sequence[SelectionState]) -> WordTable:
     """The model of least BIC; the first of equals."""
-    best = min(searches, key=lambda search: min(record.bic for record in search.records))
+    best = min(selections, key=lambda search: min(record.bic for record in search.records))
     assert best.best is not None
     return best.best
 
 
-def train_restart(given: tuple[Training, Keeper | None, str | None], restart: int) -> SearchState:
+def train_restart(
+    given: tuple[Training, RestartCheckpointer | None, str | None], restart: int
+) -> SelectionState:
     """One restart as a whole, on the worker that runs it."""
-    training, keeper, topic = given
+    training, checkpointer, channel = given
 
-    def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
-        report(topic, {"restart": restart, "kind": type(done).__name__, "done": asdict(done)})
+    def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
+        report(channel, {"restart": restart, "kind": type(done).__name__, "done": asdict(done)})
 
     training, passes = _read(training)
-    return _search(training, restart, passes, keeper, tell)
+    return _select(training, restart, passes, checkpointer, on_progress)
 
 
 def _read(training: Training) -> tuple[Training, LocalPasses]:
@@ -148,11 +154,15 @@ def _read(training: Training) -> tuple[Training, LocalPasses]:
     return replace(training, corpus=corpus), LocalPasses(corpus.blocks(), corpus.n_words)
 
 
-def _search(
-    training: Training, restart: int, passes: Passes, keeper: Keeper | None, tell: Tell
-) -> SearchState:
+def _select(
+    training: Training,
+    restart: int,
+    passes: Passes,
+    checkpointer: RestartCheckpointer | None,
+    on_progress: OnProgress,
+) -> SelectionState:
     shared = SharedModel.from_counts(passes.count_words())
-    state = keeper.load(restart, shared.probabilities) if keeper else None
+    state = checkpointer.load(restart, shared.probabilities) if checkpointer else None
     orders, lengths = training.orders, training.corpus.lengths()
     if orders.limit is not None:
         enough = int(np.count_nonzero(lengths)) // DOCUMENTS_OF_A_TOPIC
@@ -169,12 +179,12 @@ def _search(
         )
 
     if state is None:
-        state = start_search(shared, seed(orders.max))
-    keep_state = keeper.keep(restart) if keeper else None
+        state = start_selection(shared, seed(orders.max))
+    keep_state = checkpointer.keep(restart) if checkpointer else None
     n_orders, wider = len(state.records), state.wider
     last = time.monotonic()
 
-    def keep(state: SearchState) -> None:
+    def keep(state: SelectionState) -> None:
         nonlocal n_orders, wider, last
         if keep_state is not None:
             keep_state(state)
@@ -183,17 +193,17 @@ def _search(
             last = time.monotonic()
             *others, record = state.records
             if all(record.n_topics != other.n_topics for other in others):
-                tell(restart, record)
+                on_progress(restart, record)
             if state.wider != wider:
                 assert state.wider is not None
                 wider = state.wider
                 best = min(state.records, key=lambda record: record.bic).n_topics
-                tell(restart, Widening(best, wider.min, wider.max))
+                on_progress(restart, Widening(best, wider.min, wider.max))
         elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
             last = time.monotonic()
-            tell(restart, Iteration(state.table.n_topics, state.iteration, state.bic))
+            on_progress(restart, Iteration(state.table.n_topics, state.iteration, state.bic))
 
-    return search_orders(
+    return select_order(
         passes, shared, state, orders, training.convergence, training.terms, keep, seed
     )
 

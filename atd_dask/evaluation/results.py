@@ -114,7 +114,9 @@ def _describe_cluster(
             for step in cluster.growth.steps
         ],
         "bootstrap_scores": cluster.scores.tolist(),
-        "reference_support": None if cluster.chance is None else cluster.chance.tolist(),
+        "reference_support": None
+        if cluster.calibration_support is None
+        else cluster.calibration_support.tolist(),
     }
 
 
@@ -138,7 +140,7 @@ def describe_searches(
 
 def _find_support(cluster: Any) -> float | None:
     """A cluster that was grown step by step has its support found for the searches alone."""
-    if cluster.chance is None and cluster.growth.steps:
+    if cluster.calibration_support is None and cluster.growth.steps:
         return None
     return float(cluster.support)
 

@@ -156,8 +156,8 @@ def train_topic(context, indptr, terms, counts):
             places[word] = n_occurring
             n_occurring += 1
     work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring)
-    for place in range(n_occurring):
-        fill_column(table, work, words[place], place)
+    for index in range(n_occurring):
+        fill_column(table, work, words[index], index)
     if context.lda:
         for word in range(n_words):
             on[word] = table.shared[word] > 0.0
@@ -194,9 +194,9 @@ def train_topic(context, indptr, terms, counts):
             )
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
-        for place in range(n_occurring):
-            x[words[place]] = 0.0
-            work.columns[place, new] = extra[words[place]]
+        for index in range(n_occurring):
+            x[words[index]] = 0.0
+            work.columns[index, new] = extra[words[index]]
         for d in range(n_docs):
             first = indptr[d]
             last = indptr[d + 1]

@@ -73,16 +73,16 @@ def sweep_switches(work, m, n, length, kept):
     for _ in range(MAX_SWEEPS):
         changed = False
         for j in range(n_all):
-            place = -1
+            index = -1
             for a in range(m):
                 if work.active[a] == j:
-                    place = a
-            if place >= 0:
+                    index = a
+            if index >= 0:
                 if m == 1 or j == kept:
                     continue
                 size = 0
                 for a in range(m):
-                    if a != place:
+                    if a != index:
                         work.trial_active[size] = work.active[a]
                         size += 1
                 cost = -step_cost
@@ -93,7 +93,7 @@ def sweep_switches(work, m, n, length, kept):
                 work.trial_active[m] = j
                 cost = step_cost
             cost += work.log_choose[size] - work.log_choose[m]
-            if place < 0:
+            if index < 0:
                 largest = _gradient(work, j, n, length)
                 for a in range(m):
                     largest = max(largest, _gradient(work, work.active[a], n, length))

@@ -1,6 +1,6 @@
 """Bootstrap documents and clusters, and the tests that compare with them (Algorithms 2 to 4).
 
-A bootstrap document has words drawn with replacement from a mother: a pool document with similar
+A bootstrap document has words drawn with replacement from a donor: a pool document with similar
 topic proportions under the null model. Every replicate has its own random stream.
 """
 
@@ -33,12 +33,12 @@ def _expand_tokens(shared, indptr, terms, counts):
             if shared[terms[e]] > 0.0:
                 starts[d + 1] += counts[e]
     tokens = np.zeros(starts[n_docs], np.int32)
-    place = 0
+    index = 0
     for e in range(indptr[n_docs]):
         if shared[terms[e]] > 0.0:
             for _ in range(counts[e]):
-                tokens[place] = terms[e]
-                place += 1
+                tokens[index] = terms[e]
+                index += 1
     return starts, tokens
 
 
@@ -65,9 +65,9 @@ def similarities(theta_indptr, topics, theta, query):
 class Pool:
     """The documents from which bootstrap documents are drawn.
 
-    A mother is drawn from the `nearest` most similar documents and those as similar as the last of
+    A donor is drawn from the `nearest` most similar documents and those as similar as the last of
     them. With nearest = 1 these are the paper's: the most similar one, or one of equals. `once`
-    uses no mother twice within a bootstrap cluster as long as there is another.
+    uses no donor twice within a bootstrap cluster as long as there is another.
     """
 
     proportions: Proportions
@@ -88,8 +88,8 @@ class Pool:
         starts, tokens = _expand_tokens(fitter.context.table.shared, *block.arrays)
         return cls(proportions, starts, tokens, nearest, once)
 
-    def mothers(self, theta: Floats) -> Ints:
-        """The documents that may be mothers of one with these proportions."""
+    def donors(self, theta: Floats) -> Ints:
+        """The documents that may be donors of one with these proportions."""
         similar = similarities(*self.proportions.arrays, theta)
         similar[np.diff(self.starts) == 0] = -1.0
         return choose_similar(similar, self.nearest)
@@ -107,26 +107,26 @@ def choose_similar(similarities: Floats, nearest: int) -> Ints:
 
 
 @inner_kernel
-def choose_mother(mothers, used, once, draw):
-    """One of the mothers of a document by a random number; with `once` the next that is not used,
+def choose_donor(donors, used, once, draw):
+    """One of the donors of a document by a random number; with `once` the next that is not used,
     as long as there is one."""
-    chosen = below(draw, len(mothers))
+    chosen = below(draw, len(donors))
     if once:
-        for step in range(len(mothers)):
-            other = (chosen + step) % len(mothers)
-            if not used[mothers[other]]:
+        for step in range(len(donors)):
+            other = (chosen + step) % len(donors)
+            if not used[donors[other]]:
                 chosen = other
                 break
-    return mothers[chosen]
+    return donors[chosen]
 
 
 @kernel
 def _draw_rows(
-    starts, tokens, n_words, mother_indptr, mothers, lengths, once, key, replicates, parts
+    starts, tokens, n_words, donor_indptr, donors, lengths, once, key, replicates, parts
 ):
     """Bootstrap documents as CSR rows; the stream of each belongs to a part of a replicate.
 
-    Row d has the mothers of list d, or of the only list. With `once` no mother serves twice as long
+    Row d has the donors of list d, or of the only list. With `once` no donor serves twice as long
     as there is another.
     """
     n_docs = len(lengths)
@@ -141,18 +141,18 @@ def _draw_rows(
     counts = np.zeros(n_tokens, np.int32)
     size = 0
     for d in range(n_docs):
-        row = min(d, len(mother_indptr) - 2)
+        row = min(d, len(donor_indptr) - 2)
         number = np.int64(0)
         draw_block(key, replicates[d], parts[d], number, draws)
-        mine = mothers[mother_indptr[row] : mother_indptr[row + 1]]
-        mother = choose_mother(mine, used, once, draws[0])
-        used[mother] = True
-        n_drawable = starts[mother + 1] - starts[mother]
+        mine = donors[donor_indptr[row] : donor_indptr[row + 1]]
+        donor = choose_donor(mine, used, once, draws[0])
+        used[donor] = True
+        n_drawable = starts[donor + 1] - starts[donor]
         for token in range(lengths[d]):
             if token % 4 == 0:
                 number += 1
                 draw_block(key, replicates[d], parts[d], number, draws)
-            word = tokens[starts[mother] + below(draws[token % 4], n_drawable)]
+            word = tokens[starts[donor] + below(draws[token % 4], n_drawable)]
             if tally[word] == 0:
                 words[size] = word
                 size += 1
@@ -177,10 +177,10 @@ def count_reaching(
 ) -> int:
     """Of the replicates, how many bootstrap documents have as much of the new topic as `share`;
     the count may end once it is above `limit`."""
-    mothers = pool.mothers(theta)
-    if len(mothers) == 0:
+    donors = pool.donors(theta)
+    if len(donors) == 0:
         return len(replicates)
-    only = np.array([0, len(mothers)])
+    only = np.array([0, len(donors)])
     n_reaching = 0
     for first in range(replicates.start, replicates.stop, DOCUMENTS_AT_ONCE):
         numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, replicates.stop))
@@ -190,7 +190,7 @@ def count_reaching(
             pool.tokens,
             fitter.context.table.n_words,
             only,
-            mothers,
+            donors,
             lengths,
             False,
             key,
@@ -211,8 +211,8 @@ class ClusterBootstrap:
     fitter: Fitter
     pool: Pool
     lengths: Ints  # documents of the cluster
-    mother_indptr: Ints  # documents + 1
-    mothers: Ints
+    donor_indptr: Ints  # documents + 1
+    donors: Ints
     key: np.uint64
 
     @classmethod
@@ -220,20 +220,20 @@ class ClusterBootstrap:
         cls, fitter: Fitter, pool: Pool, theta: Floats, lengths: Ints, key: np.uint64
     ) -> ClusterBootstrap:
         """`theta` (documents × topics) and `lengths` are those of the cluster's documents."""
-        lists = [pool.mothers(row) for row in theta]
+        lists = [pool.donors(row) for row in theta]
         indptr = np.concatenate(([0], np.cumsum([len(found) for found in lists])))
-        mothers = np.concatenate(lists) if lists else np.zeros(0, np.int64)
-        return cls(fitter, pool, lengths, indptr, mothers, key)
+        donors = np.concatenate(lists) if lists else np.zeros(0, np.int64)
+        return cls(fitter, pool, lengths, indptr, donors, key)
 
     @property
     def is_possible(self) -> bool:
-        """Whether every document of the cluster has a mother."""
-        return bool(np.all(np.diff(self.mother_indptr) > 0))
+        """Whether every document of the cluster has a donor."""
+        return bool(np.all(np.diff(self.donor_indptr) > 0))
 
     @property
-    def largest_family(self) -> int:
-        """How many documents of the cluster have one and the same document as only mother."""
-        alone = self.mothers[self.mother_indptr[:-1][np.diff(self.mother_indptr) == 1]]
+    def only_donor(self) -> int:
+        """How many documents of the cluster have one and the same document as only donor."""
+        alone = self.donors[self.donor_indptr[:-1][np.diff(self.donor_indptr) == 1]]
         return int(np.bincount(alone).max(initial=0))
 
     def draw(self, replicate: int) -> Block:
@@ -242,8 +242,8 @@ class ClusterBootstrap:
             self.pool.starts,
             self.pool.tokens,
             self.fitter.context.table.n_words,
-            self.mother_indptr,
-            self.mothers,
+            self.donor_indptr,
+            self.donors,
             self.lengths,
             self.pool.once,
             self.key,
@@ -255,9 +255,9 @@ class ClusterBootstrap:
     def scores(self, replicates: range) -> Floats:
         """Σ l1 − l0 of the bootstrap clusters of these replicates."""
         scores = np.zeros(len(replicates))
-        for place, replicate in enumerate(replicates):
+        for index, replicate in enumerate(replicates):
             cluster = self.draw(replicate)
             topic = self.fitter.train(cluster)
             null = self.fitter.fit(cluster)
-            scores[place] = add_up(topic.log_likelihoods - null.log_likelihoods)
+            scores[index] = add_up(topic.log_likelihoods - null.log_likelihoods)
         return scores

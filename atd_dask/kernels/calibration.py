@@ -25,8 +25,8 @@ from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
     OrderRange,
-    SearchState,
-    search_orders,
+    SelectionState,
+    select_order,
 )
 from atd_dask.kernels.word_switches import SharedModel
 
@@ -54,7 +54,7 @@ class HeldOutSearch:
     words: tuple[int, ...] = ()  # the most telling that its topic makes more likely
 
 
-def estimate_chance(support: float, references: Floats) -> float:
+def estimate_p_value(support: float, references: Floats) -> float:
     """How often a whole search finds so much support where there is nothing to find: by Gumbel's
     law with the mean and the standard deviation of the references, but not less often than
     references did reach it."""
@@ -196,10 +196,10 @@ def refit(
 ) -> WordTable:
     """A model trained on other documents, with the topics of `table` to start from."""
     shared = SharedModel.from_counts(passes.count_words())
-    state = search_orders(
+    state = select_order(
         passes,
         shared,
-        SearchState(table, iteration=-FIRST_ROUNDS),
+        SelectionState(table, iteration=-FIRST_ROUNDS),
         OrderRange(table.n_topics, table.n_topics),
         convergence,
         terms or CostTerms(),

@@ -150,7 +150,7 @@ def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
     columns = [signatures.whole, *signatures.bands.T]
     buckets = np.full((len(signatures.whole), len(columns)), -1, dtype=np.int32)
     n_buckets = 0
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         order = np.argsort(column, kind="stable")
         ordered = column[order]
         fresh = np.ones(len(column), dtype=np.bool_)
@@ -158,7 +158,7 @@ def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
         numbers = np.cumsum(fresh) - 1
         shared = (np.bincount(numbers) > 1)[numbers] & (ordered != 0)
         kept = np.cumsum(fresh & shared) - 1
-        buckets[order[shared], place] = n_buckets + kept[shared]
+        buckets[order[shared], index] = n_buckets + kept[shared]
         n_buckets += int(np.count_nonzero(fresh & shared))
     return buckets, n_buckets
 

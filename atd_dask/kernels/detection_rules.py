@@ -8,7 +8,7 @@ import numpy as np
 
 from atd_dask.kernels.alternative import Alternative, NullContext
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.calibration import HeldOutSearch, estimate_chance
+from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value
 from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.growth import Growth, SettleRule, StopRule
@@ -17,7 +17,7 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 
 @dataclass(frozen=True)
 class DetectionRules:
-    """Where candidates start, who belongs to them, which documents are mothers, how a cluster is
+    """Where candidates start, who belongs to them, which documents are donors, how a cluster is
     judged."""
 
     seeds: int
@@ -25,7 +25,7 @@ class DetectionRules:
     settle: bool  # from many starts, in place of growth to its end
     settling: SettleRule
     pool: str  # validation, validation+batch or train
-    mothers: int  # the nearest documents from which one is drawn; 1 for the paper's rule
+    donors: int  # the nearest documents from which one is drawn; 1 for the paper's rule
     replicates: int
     level: float
     searches: int  # in held-out documents, whose support a cluster must surpass
@@ -39,7 +39,7 @@ class DetectionRules:
 
     @property
     def home(self) -> str:
-        """The corpus from which mothers are drawn."""
+        """The corpus from which donors are drawn."""
         return "train" if self.pool == "train" else "validation"
 
     @property
@@ -52,7 +52,7 @@ class DetectionRules:
         return kind(NullContext.of(table, self.lda))
 
     def make_pool(self, fitter: Fitter, block: Block, fit: Fit) -> Pool:
-        return Pool.of(fitter, block, fit.proportions, self.mothers, once=self.mothers > 1)
+        return Pool.of(fitter, block, fit.proportions, self.donors, once=self.donors > 1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class FoundCluster:
     scores: Floats  # of the bootstrap clusters
     p_value: float
     significant: bool
-    only_mother: int  # so many documents have one and the same document as their only mother
+    only_donor: int  # so many documents have one and the same document as their only donor
     searches: tuple[HeldOutSearch, ...] | None = None  # the same search where there is nothing
 
     @property
@@ -77,7 +77,7 @@ class FoundCluster:
         return self.growth.support
 
     @property
-    def chance(self) -> Floats | None:
+    def calibration_support(self) -> Floats | None:
         """The support that the same search finds where there is nothing to find."""
         if self.searches is None:
             return None
@@ -86,8 +86,12 @@ class FoundCluster:
     @property
     def search_p_value(self) -> float | None:
         """How often a whole search finds as much support where there is nothing to find."""
-        chance = self.chance
-        return None if chance is None else estimate_chance(self.support, chance)
+        calibration_support = self.calibration_support
+        return (
+            None
+            if calibration_support is None
+            else estimate_p_value(self.support, calibration_support)
+        )
 
     @property
     def deciding_p_value(self) -> float:

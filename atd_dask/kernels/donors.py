@@ -1,7 +1,7 @@
-"""The mothers of a cluster's documents, found in parts of a pool that is too large for one place.
+"""The donors of a cluster's documents, found in parts of a pool that is too large for one place.
 
 Where most documents have one topic, very many are equally similar to another of that topic. So a
-list of mothers is held once for all documents that have it, and the words of mothers are needed
+list of donors is held once for all documents that have it, and the words of donors are needed
 only for those that the random numbers choose.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.bootstrap import choose_mother, choose_similar, similarities
+from atd_dask.kernels.bootstrap import choose_donor, choose_similar, similarities
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Floats, Ints
@@ -43,7 +43,7 @@ def find_similar(
     fit: Fit, usable: NDArray[np.bool_], theta: Floats, nearest: int, start: int
 ) -> list[Similar]:
     """For each row of `theta` (queries × topics) the documents of a part of the pool that may be
-    its mothers, numbered from `start` on."""
+    its donors, numbered from `start` on."""
     rows = np.arange(start, start + len(usable))
     found = []
     for query in theta:
@@ -54,47 +54,47 @@ def find_similar(
 
 
 @kernel
-def _choose(list_of, indptr, mothers, n_pool, once, key, replicate):
+def _choose(list_of, indptr, donors, n_pool, once, key, replicate):
     used = np.zeros(n_pool, np.bool_)
     draws = np.zeros(4, np.uint64)
     chosen = np.zeros(len(list_of), np.int64)
     for d in range(len(list_of)):
         draw_block(key, replicate, np.int64(d), np.int64(0), draws)
-        mine = mothers[indptr[list_of[d]] : indptr[list_of[d] + 1]]
-        chosen[d] = choose_mother(mine, used, once, draws[0])
+        mine = donors[indptr[list_of[d]] : indptr[list_of[d] + 1]]
+        chosen[d] = choose_donor(mine, used, once, draws[0])
         used[chosen[d]] = True
     return chosen
 
 
 @dataclass(frozen=True)
-class Families:
-    """Who may be the mothers of the documents of a cluster: rows of a pool of `n_pool`."""
+class DonorLists:
+    """Who may be the donors of the documents of a cluster: rows of a pool of `n_pool`."""
 
     list_of: Ints  # documents of the cluster: which list is theirs
     indptr: Ints  # lists + 1
-    mothers: Ints
+    donors: Ints
     n_pool: int
 
     @classmethod
-    def of(cls, list_of: Ints, lists: Sequence[Ints], n_pool: int) -> Families:
+    def of(cls, list_of: Ints, lists: Sequence[Ints], n_pool: int) -> DonorLists:
         ends = np.concatenate(([0], np.cumsum([len(rows) for rows in lists])))
         return cls(list_of, ends, np.concatenate(lists), n_pool)
 
     @property
     def is_possible(self) -> bool:
-        """Whether every document of the cluster has a mother."""
+        """Whether every document of the cluster has a donor."""
         return bool(np.all(np.diff(self.indptr) > 0))
 
     @property
     def largest(self) -> int:
-        """How many documents of the cluster have one and the same document as only mother."""
+        """How many documents of the cluster have one and the same document as only donor."""
         alone = self.list_of[np.diff(self.indptr)[self.list_of] == 1]
-        _, sizes = np.unique(self.mothers[self.indptr[alone]], return_counts=True)
+        _, sizes = np.unique(self.donors[self.indptr[alone]], return_counts=True)
         return int(sizes.max(initial=0))
 
     def choose(self, once: bool, key: np.uint64, replicate: int) -> Ints:
-        """The mother of each document in the bootstrap cluster of a replicate."""
+        """The donor of each document in the bootstrap cluster of a replicate."""
         chosen: Ints = _choose(
-            self.list_of, self.indptr, self.mothers, self.n_pool, once, key, replicate
+            self.list_of, self.indptr, self.donors, self.n_pool, once, key, replicate
         )
         return chosen

@@ -45,7 +45,7 @@ LEAST_FALL = 1e-9
 FREE = -math.inf
 
 # How near to the best share a trial begins, in log-likelihood; it is improved if that decides.
-ROUGHLY = 0.1
+TRIAL_GAP = 0.1
 
 
 @inner_kernel
@@ -97,12 +97,12 @@ def all_gradients(table, work, n, length):
     total = 0.0
     for i in range(n):
         shared = table.shared[work.words[i]]
-        place = work.places[i]
+        index = work.places[i]
         weight = work.counts[i] / work.p[i]
         base += weight * shared
-        total += weight * work.columns[place, len(g) - 1]
+        total += weight * work.columns[index, len(g) - 1]
         for j in range(len(g)):
-            g[j] += weight * (work.columns[place, j] - shared)
+            g[j] += weight * (work.columns[index, j] - shared)
     for j in range(table.n_topics):
         g[j] = (g[j] + base) / length
     if len(g) > table.n_topics:
@@ -221,7 +221,7 @@ def _add_topic(table, slope, work, m, n, length, now):
             if below:
                 continue
             share = line_maximum(
-                work.counts, work.p, work.direction, work.terms, n, max(start, 0.01), 1.0, ROUGHLY
+                work.counts, work.p, work.direction, work.terms, n, max(start, 0.01), 1.0, TRIAL_GAP
             )
         for i in range(n):
             work.trial_p[i] = work.p[i] + share * work.direction[i]

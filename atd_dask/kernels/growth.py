@@ -16,7 +16,7 @@ from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool, count_reaching
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Floats
-from atd_dask.kernels.next_document import Candidate, Searched
+from atd_dask.kernels.next_document import Candidate, SearchableBatch
 from atd_dask.kernels.philox import make_key
 
 # So many documents candidates have when they are compared; the one of largest gain then goes on.
@@ -132,7 +132,7 @@ class MembershipTest:
 class Grower:
     """Grows clusters in a batch, among the documents that are `available`."""
 
-    batch: Searched
+    batch: SearchableBatch
     available: NDArray[np.bool_]  # documents
     rule: StopRule
     fitter: Fitter
@@ -228,15 +228,15 @@ class Grower:
 
 
 def grow_few(
-    batch: Searched, available: NDArray[np.bool_], seeds: Sequence[int]
+    batch: SearchableBatch, available: NDArray[np.bool_], seeds: Sequence[int]
 ) -> list[NDArray[np.int64]]:
     """What grows from each of these documents, untested, all a document further in every round."""
     clusters = [np.array([seed]) for seed in seeds]
     growing = list(range(len(seeds)))
     for _ in range(PREVIEW_SIZE - 1):
         outside = [available.copy() for _ in growing]
-        for place, number in enumerate(growing):
-            outside[place][clusters[number]] = False
+        for index, number in enumerate(growing):
+            outside[index][clusters[number]] = False
         topics = [batch.train(clusters[number]) for number in growing]
         found = batch.next_documents(topics, outside)
         grown = []
@@ -250,7 +250,7 @@ def grow_few(
     return clusters
 
 
-def choose_seeds(batch: Searched, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
+def choose_seeds(batch: SearchableBatch, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
     """The documents of least likelihood for their length under the null model (the paper has the
     first of them)."""
     documents, _ = batch.least_likely(available, n_seeds)

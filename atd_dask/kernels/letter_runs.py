@@ -133,7 +133,7 @@ def _refill(old, slots):
             slots[slot] = filled
 
 
-class RunTable:
+class TokenTable:
     """The runs of letters that were met, each with a number.
 
     Runs are told apart by their letters alone; a hash only says where to look first. It is keyed

@@ -23,8 +23,8 @@ from atd_dask.kernels.workspaces import (
 )
 
 # How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
-NEAR = 0.1
-NEARLY = 0.01  # and each step of it to its own end
+MIXTURE_GAP = 0.1
+LINE_GAP = 0.01  # and each step of it to its own end
 MAX_STEPS = 200
 
 # Of the new topic, where looking for the best share begins.
@@ -44,14 +44,14 @@ def _approach(table, work, m, n, length):
         for j in range(1, len(work.all_g)):
             if work.all_g[j] > work.all_g[best]:
                 best = j
-        if step == MAX_STEPS or length * (work.all_g[best] - 1.0) <= NEAR:
+        if step == MAX_STEPS or length * (work.all_g[best] - 1.0) <= MIXTURE_GAP:
             break
-        place = m
+        index = m
         for a in range(m):
             work.g[a] = work.all_g[work.active[a]]
             if work.active[a] == best:
-                place = a
-        if place == m:
+                index = a
+        if index == m:
             work.active[m] = best
             work.theta[m] = 0.0
             work.g[m] = work.all_g[best]
@@ -68,7 +68,7 @@ def _approach(table, work, m, n, length):
             work.terms,
             m,
             n,
-            NEARLY,
+            LINE_GAP,
         ):
             break
     largest = 1.0
@@ -146,7 +146,7 @@ def lean(table, extra, terms, counts, weights, work):
             i += 1
     if rise > 0.0:
         share = line_maximum(
-            work.counts, work.p, work.direction, work.terms, n, FIRST_SHARE, 1.0, NEARLY
+            work.counts, work.p, work.direction, work.terms, n, FIRST_SHARE, 1.0, LINE_GAP
         )
         for i in range(n):
             work.p[i] += share * work.direction[i]

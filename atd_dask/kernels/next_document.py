@@ -206,7 +206,7 @@ class Sample:
         return float(null - topic.bic)
 
 
-class Searched(ABC):
+class SearchableBatch(ABC):
     """The documents in which clusters are looked for, wherever they lie."""
 
     @abstractmethod
@@ -244,7 +244,7 @@ class Searched(ABC):
         """How much each available document lowers the BIC with the new topic on in it; -inf where
         that is not above `least`."""
 
-    def fork(self) -> Searched:
+    def fork(self) -> SearchableBatch:
         """The same, for growth in another thread."""
         return self
 
@@ -258,7 +258,7 @@ class Searched(ABC):
 
 
 @dataclass
-class Batch(Searched):
+class Batch(SearchableBatch):
     """A batch in one place, fitted to the null model.
 
     The kept mixtures change while clusters grow, unless they are `fixed`: then several threads may

@@ -18,7 +18,7 @@ from atd_dask.kernels.excess import measure_excess
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.growth import LEAST_SIZE, SettleRule, grow_few
 from atd_dask.kernels.model import Floats, Ints
-from atd_dask.kernels.next_document import Sample, Searched
+from atd_dask.kernels.next_document import Sample, SearchableBatch
 from atd_dask.kernels.starts import UnexpectedWords, count_documents
 from atd_dask.kernels.support import (
     CAP,
@@ -63,7 +63,7 @@ class Proposal:
 class ProposalSearch:
     """Looks for proposals among the documents of a batch that are `available`."""
 
-    batch: Searched
+    batch: SearchableBatch
     available: NDArray[np.bool_]  # documents
     rule: SettleRule
     fitter: Fitter

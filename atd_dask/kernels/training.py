@@ -111,7 +111,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchState:
+class SelectionState:
     """Where a search is. The best order so far is the first of `records` of least BIC; where it is
     started again, it has a record for each time.
 
@@ -166,23 +166,23 @@ def evaluate_bic(
     return float(cost - result.log_likelihood)
 
 
-def start_search(shared: SharedModel, seeds: ExpectedCounts) -> SearchState:
+def start_selection(shared: SharedModel, seeds: ExpectedCounts) -> SelectionState:
     """The first state: each topic from its seed documents."""
-    return SearchState(
+    return SelectionState(
         estimate_words(seeds, shared, WordSwitches.occurring(seeds)), iteration=-FIRST_ROUNDS
     )
 
 
-def search_orders(
+def select_order(
     passes: Passes,
     shared: SharedModel,
-    state: SearchState,
+    state: SelectionState,
     orders: OrderRange,
     convergence: Convergence,
     terms: CostTerms,
-    keep: Callable[[SearchState], None] = lambda state: None,
+    keep: Callable[[SelectionState], None] = lambda state: None,
     seed: Seeding | None = None,
-) -> SearchState:
+) -> SelectionState:
     """Goes on from a state to the end of the search; `keep` is told every state on the way. `seed`
     gives as many topics as it is told, from which a descent in a wider range starts."""
     while not state.finished:
@@ -195,8 +195,8 @@ def search_orders(
 
 
 def _assign(
-    passes: Passes, shared: SharedModel, state: SearchState, terms: CostTerms
-) -> SearchState:
+    passes: Passes, shared: SharedModel, state: SelectionState, terms: CostTerms
+) -> SelectionState:
     """Every document to its best topic; topics that are no document's best one are dropped, unless
     an order is started again: that ends there."""
     table = state.table
@@ -217,12 +217,12 @@ def _assign(
 def _iterate(
     passes: Passes,
     shared: SharedModel,
-    state: SearchState,
+    state: SelectionState,
     orders: OrderRange,
     convergence: Convergence,
     terms: CostTerms,
     seed: Seeding | None,
-) -> SearchState:
+) -> SelectionState:
     """One GEM iteration; at the end of an order, the step to the next."""
     assert state.start is not None
     table = state.table
@@ -260,7 +260,7 @@ def _iterate(
     higher = _find_higher(ended, orders)
     if higher is not None:
         assert seed is not None
-        first = start_search(shared, seed(higher.max))
+        first = start_selection(shared, seed(higher.max))
         n_before = len(ended.records)
         return replace(
             ended, table=first.table, iteration=first.iteration, wider=higher, n_before=n_before
@@ -268,7 +268,7 @@ def _iterate(
     return _start_again(ended) if convergence.again else replace(ended, finished=True)
 
 
-def _goes_down(state: SearchState, orders: OrderRange) -> bool:
+def _goes_down(state: SelectionState, orders: OrderRange) -> bool:
     """Whether the descent has another order to try: within its range, or below it where its best
     order is at the end of what was tried."""
     orders = state.wider or orders
@@ -281,7 +281,7 @@ def _goes_down(state: SearchState, orders: OrderRange) -> bool:
     return replace(orders, min=n_topics).is_at_lower_end(best)
 
 
-def _find_higher(state: SearchState, orders: OrderRange) -> OrderRange | None:
+def _find_higher(state: SelectionState, orders: OrderRange) -> OrderRange | None:
     """The next range, where the best of all orders is at the upper end of this descent."""
     orders = state.wider or orders
     best = min(range(len(state.records)), key=lambda index: state.records[index].bic)
@@ -289,12 +289,12 @@ def _find_higher(state: SearchState, orders: OrderRange) -> OrderRange | None:
     return orders.rise() if at_end else None
 
 
-def _start_again(state: SearchState) -> SearchState:
+def _start_again(state: SelectionState) -> SelectionState:
     assert state.best is not None
     return replace(state, table=state.best, iteration=-ROUNDS, again=True)
 
 
-def _leave_order(state: SearchState, result: Pass, orders: OrderRange) -> SearchState:
+def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> SelectionState:
     """Drops the topics of least proportion."""
     gone = np.zeros(state.table.n_topics, dtype=np.bool_)
     gone[np.argsort(result.expected.proportion, kind="stable")[: orders.step]] = True

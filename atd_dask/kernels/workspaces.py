@@ -91,12 +91,12 @@ def load_document(table, terms, counts, work):
 
 
 @inner_kernel
-def fill_column(table, work, word, place):
+def fill_column(table, work, word, index):
     """The probabilities of a word under every topic of the table."""
     for j in range(len(work.rows)):
-        work.columns[place, j] = table.shared[word]
+        work.columns[index, j] = table.shared[word]
     for k in range(table.indptr[word], table.indptr[word + 1]):
-        work.columns[place, table.topics[k]] = table.probabilities[k]
+        work.columns[index, table.topics[k]] = table.probabilities[k]
 
 
 @inner_kernel

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 
 
 def find_folder(run: Mapping[str, Any] | None) -> Path | None:
@@ -30,7 +30,7 @@ def find_original(id: str, folder: Path | None, output: str) -> str | None:
     try:
         if not (path.is_absolute() and path.is_file()):
             return None
-        page = Place.of(output)
+        page = Location.of(output)
         if not page.local:
             return path.as_uri()
         # So the link holds where both are moved together. A colon is quoted too, so that no name

@@ -53,9 +53,9 @@ def say_verdict(
     phrases = [Phrase(f"{number} significant {verb} found {where}: ")]
     named = found[:NAMED_CLUSTERS]
     more = found[NAMED_CLUSTERS:]
-    for place, (size, words) in enumerate(named):
-        if place:
-            phrases.append(Phrase(", and " if place == len(named) - 1 and not more else ", "))
+    for index, (size, words) in enumerate(named):
+        if index:
+            phrases.append(Phrase(", and " if index == len(named) - 1 and not more else ", "))
         if words:
             phrases.append(Phrase(f"{count(size, 'document')} about "))
             phrases += _list_words(words[:NAMED_WORDS])
@@ -70,9 +70,9 @@ def say_verdict(
 
 def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
     """`a, b and c`; each word apart, as it may run from right to left."""
-    for place, word in enumerate(words):
-        if place:
-            yield Phrase(" and " if place == len(words) - 1 else ", ")
+    for index, word in enumerate(words):
+        if index:
+            yield Phrase(" and " if index == len(words) - 1 else ", ")
         yield Phrase(word, stands_out=True)
 
 

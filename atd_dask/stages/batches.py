@@ -16,7 +16,7 @@ from atd_dask.storage.representatives import with_all_words
 
 
 @dataclass(frozen=True)
-class SearchedBatch:
+class PreparedBatch:
     """A batch as it is searched: without copies, and with its new words where these are used."""
 
     documents: Corpus
@@ -26,13 +26,13 @@ class SearchedBatch:
 
 def open_batch(
     runner: Runner, stores: Mapping[str, CorpusStore], model: NullModel, rules: DetectionRules
-) -> SearchedBatch:
+) -> PreparedBatch:
     """The test store, under a model that knows its words."""
     test, train = stores["test"], stores["train"]
     if not rules.unseen:
-        return SearchedBatch(test.without_copies(), model.table, model.vocabulary)
+        return PreparedBatch(test.without_copies(), model.table, model.vocabulary)
     # A word of too few training documents for the vocabulary is not new either.
     everything = with_all_words(test, train.unseen_words)
     documents = everything.without_copies()
     table = admit_new_words(runner, model.table, documents, train.without_copies())
-    return SearchedBatch(documents, table, everything.vocabulary)
+    return PreparedBatch(documents, table, everything.vocabulary)

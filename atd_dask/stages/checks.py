@@ -13,7 +13,7 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.documents import Copies
 from atd_dask.errors import InputError
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.text.counting import Gathering
+from atd_dask.text.counting import CountSpool
 from atd_dask.wording import alternatives, list_some, shorten
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def check_sources(config: RunConfig) -> None:
         )
 
 
-def check_documents(config: RunConfig, part: str, documents: Gathering, progress: Progress) -> None:
+def check_documents(
+    config: RunConfig, part: str, documents: CountSpool, progress: Progress
+) -> None:
     """A part of the corpus must have a document; where most were skipped, that is told."""
     n_skipped = sum(documents.skipped.values())
     key = f"corpus.{part}" if config.corpus.dataset is None else "corpus.dataset"
@@ -58,7 +60,7 @@ def check_documents(config: RunConfig, part: str, documents: Gathering, progress
     tell_skipped(documents, key, progress)
 
 
-def tell_skipped(documents: Gathering, key: str, progress: Progress) -> None:
+def tell_skipped(documents: CountSpool, key: str, progress: Progress) -> None:
     """Warns where more documents were skipped than taken."""
     n_skipped = sum(documents.skipped.values())
     if n_skipped > documents.n_docs:
@@ -68,7 +70,7 @@ def tell_skipped(documents: Gathering, key: str, progress: Progress) -> None:
         )
 
 
-def _say_skipped(documents: Gathering) -> str:
+def _say_skipped(documents: CountSpool) -> str:
     """The most frequent reason, and the first document that it holds for."""
     reason = min(documents.skipped, key=lambda reason: (-documents.skipped[reason], reason))
     others = len(documents.skipped) > 1
@@ -83,7 +85,7 @@ def _at(config: RunConfig, part: str) -> str:
 
 
 def check_batch(
-    parts: Mapping[str, Gathering], copies: Mapping[str, Copies], progress: Progress
+    parts: Mapping[str, CountSpool], copies: Mapping[str, Copies], progress: Progress
 ) -> None:
     """The batch must not be the training documents once more; a part of it may be, but is told."""
     normal = np.concatenate([_sign(parts[part]) for part in parts if part != "test"])
@@ -106,7 +108,7 @@ def check_batch(
         )
 
 
-def _sign(documents: Gathering) -> NDArray[np.uint64]:
+def _sign(documents: CountSpool) -> NDArray[np.uint64]:
     """A number for each document, the same for the same words and counts."""
     signed = [np.zeros(0, np.uint64)]
     for batch in documents.batches():

@@ -12,10 +12,10 @@ from atd_dask.kernels.jit import STORE
 from atd_dask.stages.checks import check_batch, check_documents, tell_unseen
 from atd_dask.stages.reading import expect_documents, gather_dataset, gather_parts
 from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part, store_texts
-from atd_dask.stages.text_settings import lacks_segmentation, settle_language
+from atd_dask.stages.text_settings import lacks_segmentation, resolve_language
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets
-from atd_dask.text.counting import Gathering, Lexicon, WordCounts
+from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
 from atd_dask.text.readers.files import Inputs
 from atd_dask.text.segmentation import MISSING
 
@@ -28,20 +28,20 @@ def make_corpus(
     config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
 ) -> dict[str, Any]:
     """Makes the stores of all parts; gives a summary of each."""
-    config = settle_language(config, progress)
+    config = resolve_language(config, progress)
     lexicon = Lexicon()
     with ExitStack() as scratch:
 
-        def gather(name: str, pieces: Iterator[WordCounts]) -> Gathering:
-            gathering = scratch.enter_context(closing(Gathering(lexicon)))
+        def gather(name: str, pieces: Iterator[WordCounts]) -> CountSpool:
+            spool = scratch.enter_context(closing(CountSpool(lexicon)))
             source = getattr(config.corpus, name, None)
             total = expect_documents(source, inputs.get((name, "path")))
             with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
                 for piece in pieces:
-                    gathering.add(piece)
+                    spool.add(piece)
                     task.advance(len(piece.batch) + len(piece.skipped))
-            check_documents(config, name, gathering, progress)
-            return gathering
+            check_documents(config, name, spool, progress)
+            return spool
 
         vocabulary: Sequence[str] | None = None
         if config.corpus.dataset in datasets.NAMES:

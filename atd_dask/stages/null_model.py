@@ -17,7 +17,7 @@ from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderR
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
-from atd_dask.storage.order_checkpoints import SearchKeeper
+from atd_dask.storage.order_checkpoints import OrderCheckpointer
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -49,7 +49,7 @@ def train_null_model(
     n_all = config.null_model.restarts * n_orders
     with progress.task("train", n_all, "numbers of topics", STORE.is_compiling) as task:
 
-        def tell(restart: int, done: OrderRecord | Iteration | Widening) -> None:
+        def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
             if isinstance(done, Widening):
                 task.total = (task.total or 0) + len(range(done.most, done.tried, -topics.step))
                 progress.say(
@@ -67,15 +67,19 @@ def train_null_model(
                 bic=f"{done.bic:,.1f}",
             )
 
-        searches = train_restarts(
-            training, config.null_model.restarts, client, SearchKeeper(checkpoints), tell
+        selections = train_restarts(
+            training,
+            config.null_model.restarts,
+            client,
+            OrderCheckpointer(checkpoints),
+            on_progress,
         )
         # Reports of the last orders may still be on their way, and kept ones are not reported.
-        task.reach(sum(len({record.n_topics for record in s.records}) for s in searches))
+        task.reach(sum(len({record.n_topics for record in s.records}) for s in selections))
     return NullModel(
-        choose_best(searches),
+        choose_best(selections),
         store.vocabulary,
-        tuple(search.records for search in searches),
+        tuple(search.records for search in selections),
         settings,
         store.digest,
     )

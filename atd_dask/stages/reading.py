@@ -14,7 +14,7 @@ from atd_dask.documents import PARTS
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets, readers, synthetic
-from atd_dask.text.counting import Gathering, WordCounts
+from atd_dask.text.counting import CountSpool, WordCounts
 from atd_dask.text.options import Source
 from atd_dask.text.readers.counted import CountedCorpus
 from atd_dask.text.readers.files import Inputs, look_at_files
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress, Task
 
 
-Gather = Callable[[str, Iterator[WordCounts]], Gathering]
+Gather = Callable[[str, Iterator[WordCounts]], CountSpool]
 
 
 def look_at_inputs(
@@ -56,7 +56,7 @@ def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None
     return inputs.n_lines if source.format in ("jsonl", "csv", "tsv") else None
 
 
-def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, Gathering]:
+def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, CountSpool]:
     """A named collection, divided as the paper does."""
     name = config.corpus.dataset
     assert name is not None
@@ -77,10 +77,10 @@ def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[st
 
 def gather_parts(
     config: RunConfig, client: Client, gather: Gather
-) -> tuple[dict[str, Gathering], Sequence[str] | None]:
+) -> tuple[dict[str, CountSpool], Sequence[str] | None]:
     """A source for each part, and the vocabulary if train brings its own. Without a source for
     validation, a share of train is set aside."""
-    parts: dict[str, Gathering] = {}
+    parts: dict[str, CountSpool] = {}
     vocabulary: Sequence[str] | None = None
     for part in PARTS:
         counted = open_counted(config, part)
@@ -127,7 +127,7 @@ def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
         yield WordCounts(words, batch)
 
 
-def _numbers(train: Gathering) -> Sequence[str]:
+def _numbers(train: CountSpool) -> Sequence[str]:
     """The vocabulary of a corpus whose words are numbers: all up to the largest."""
     largest = max(map(int, train.lexicon.words()), default=-1)
     return tuple(map(str, range(largest + 1)))

@@ -19,7 +19,7 @@ from atd_dask.evaluation.results import (
     write_json,
 )
 from atd_dask.kernels.detection_rules import FoundCluster
-from atd_dask.stages.batches import SearchedBatch
+from atd_dask.stages.batches import PreparedBatch
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import NullModel
@@ -65,11 +65,11 @@ def write_result(folder: str, result: dict[str, Any], passages: Mapping[int, str
 
 
 def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:
-    if cluster.only_mother * 10 > len(cluster.documents):
+    if cluster.only_donor * 10 > len(cluster.documents):
         progress.warn(
-            f"cluster {index}: {cluster.only_mother} of its {len(cluster.documents)} documents have"
-            " one and the same document as their only mother, so its p-value says little: give"
-            " more documents for validation, or choose another detection.pool or mothers"
+            f"cluster {index}: {cluster.only_donor} of its {len(cluster.documents)} documents have"
+            " one and the same document as their only donor, so its p-value says little: give"
+            " more documents for validation, or choose another detection.pool or donors"
         )
 
 
@@ -92,7 +92,7 @@ def make_result(
     config: RunConfig,
     stores: dict[str, CorpusStore],
     model: NullModel,
-    batch: SearchedBatch,
+    batch: PreparedBatch,
     found: list[FoundCluster],
 ) -> dict[str, Any]:
     """What result.json says; `found` has the candidates of a batch without its copies, in the order

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.runner import Runner
     from atd_dask.kernels.detection_rules import DetectionRules
     from atd_dask.kernels.model import Floats
-    from atd_dask.stages.batches import SearchedBatch
+    from atd_dask.stages.batches import PreparedBatch
     from atd_dask.storage.corpus import CorpusStore
 
 FORMAT = "atd-dask-scores/1"
@@ -30,7 +30,7 @@ def keep_scores(
     output: str,
     runner: Runner,
     stores: Mapping[str, CorpusStore],
-    batch: SearchedBatch,
+    batch: PreparedBatch,
     rules: DetectionRules,
     result: Mapping[str, Any],
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from atd_dask.evaluation.results import is_raised
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.files import join
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 from atd_dask.storage.runs import sweep_name, texts_path
 from atd_dask.storage.texts import TextStore
 from atd_dask.text.options import read_text
@@ -68,7 +68,7 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
     texts: dict[int, str] = {}
     for sweep in sorted({document["sweep"] for document in documents}):
-        folder = Place.of(output).sibling(sweep_name(sweep)).url
+        folder = Location.of(output).sibling(sweep_name(sweep)).url
         store = open_texts(folder, "new")
         if store is not None:
             ids = CorpusStore.open(join(folder, "corpus", "new.zarr")).ids()
@@ -81,7 +81,7 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
 def open_texts(output: str, part: str) -> TextStore | None:
     """The texts of a part; None where there are none, or those of other documents."""
     path = texts_path(output, part)
-    if not Place.of(path).names():
+    if not Location.of(path).names():
         return None
     store = TextStore.open(path)
     corpus = CorpusStore.open(join(output, "corpus", f"{part}.zarr"))

@@ -15,10 +15,10 @@ from atd_dask.errors import InputError
 from atd_dask.kernels.jit import STORE
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 from atd_dask.storage.runs import corpus_path, texts_path
 from atd_dask.storage.texts import TextStore, TextWriter
-from atd_dask.text.counting import Encoding, Gathering
+from atd_dask.text.counting import CountSpool, Encoding
 from atd_dask.text.options import describe_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 
-def choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
+def choose_vocabulary(config: RunConfig, train: CountSpool) -> Sequence[str]:
     """The words of enough training documents, in alphabetical order."""
     least = config.corpus.text.min_document_frequency
     words = train.lexicon.words()
@@ -40,7 +40,7 @@ def choose_vocabulary(config: RunConfig, train: Gathering) -> Sequence[str]:
 
 
 def look_for_copies(
-    config: RunConfig, parts: Mapping[str, Gathering], client: Client, progress: Progress
+    config: RunConfig, parts: Mapping[str, CountSpool], client: Client, progress: Progress
 ) -> dict[str, Copies]:
     """The near-copies in each part, unless every document is to be taken for itself."""
     if config.corpus.copies == "keep":
@@ -53,7 +53,7 @@ def look_for_copies(
 def store_part(
     config: RunConfig,
     part: str,
-    documents: Gathering,
+    documents: CountSpool,
     vocabulary: Sequence[str],
     progress: Progress,
     copies: Copies | None = None,
@@ -95,13 +95,13 @@ def store_part(
 
 
 def store_texts(
-    config: RunConfig, part: str, documents: Gathering, corpus: str, progress: Progress
+    config: RunConfig, part: str, documents: CountSpool, corpus: str, progress: Progress
 ) -> dict[str, Any] | None:
     """Stores the texts of a part, if there are any and they are to be kept; else removes those of
     an earlier run."""
     path = texts_path(config.output, part)
     if not documents.has_texts:
-        Place.of(path).remove()
+        Location.of(path).remove()
         return None
     with (
         TextWriter(path, corpus) as writer,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 
-def settle_segmentation(config: RunConfig) -> RunConfig:
+def resolve_segmentation(config: RunConfig) -> RunConfig:
     """With the segmentation that all workers are to use, where text may need one."""
     text = config.corpus.text
     if not text.is_segmented:
@@ -25,7 +25,7 @@ def settle_segmentation(config: RunConfig) -> RunConfig:
     return _replace(config, replace(text, segmentation=choose_segmentation(text.segmentation)))
 
 
-def settle_language(config: RunConfig, progress: Progress) -> RunConfig:
+def resolve_language(config: RunConfig, progress: Progress) -> RunConfig:
     """With the language that the training documents are written in; says which that is."""
     corpus = config.corpus
     if corpus.text.language != "auto":
@@ -40,7 +40,7 @@ def settle_language(config: RunConfig, progress: Progress) -> RunConfig:
     return _replace(config, replace(corpus.text, language=guess.language))
 
 
-def settle_as(config: RunConfig, path: str) -> RunConfig:
+def resolve_as(config: RunConfig, path: str) -> RunConfig:
     """With the text prepared as that of the corpus store at `path` was."""
     text = config.corpus.text
     if text.language != "auto" and not (text.is_segmented and text.segmentation == "auto"):

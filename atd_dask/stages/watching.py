@@ -9,7 +9,7 @@ from typing import Any
 
 from atd_dask.progress import Progress, Task
 
-Tell = Callable[[str, dict[str, Any]], None]
+OnProgress = Callable[[str, dict[str, Any]], None]
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def watch_detection(
     replicates: int,
     searches: int,
     is_compiling: Callable[[], bool] | None = None,
-) -> Iterator[Tell]:
+) -> Iterator[OnProgress]:
     """Shows detection while the block runs; gives the function that is to be told of its events.
 
     Events are `growth` and `grown` of a candidate, its `replicates`, and `searches` by chance.
@@ -28,7 +28,7 @@ def watch_detection(
         ExitStack() as parts,
     ):
         watcher = _Watcher(progress, whole, parts, {"replicates": replicates, "searches": searches})
-        yield watcher.hear
+        yield watcher.on_progress
 
 
 class _Watcher:
@@ -45,7 +45,7 @@ class _Watcher:
         self._grown = 0
         self._lock = threading.Lock()
 
-    def hear(self, event: str, facts: dict[str, Any]) -> None:
+    def on_progress(self, event: str, facts: dict[str, Any]) -> None:
         told = {name: _shorten(value) for name, value in facts.items()}
         told.pop("worker", None)  # which one says so is of no interest
         cluster = told.pop("cluster", None)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.storage.files import join, read_file, write_file
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 
 FORMAT = b"atd-dask-checkpoint/1\n"
 
@@ -57,7 +57,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Forgets every piece, of whatever key."""
-        Place.of(self.url).remove()
+        Location.of(self.url).remove()
 
     def _place(self, name: str) -> str:
         return join(self.url, f"{name}.checkpoint")

@@ -15,7 +15,7 @@ from atd_dask.storage.checkpoints import Checkpoints
 
 
 @dataclass(frozen=True)
-class DetectionKeeper:
+class DetectionCheckpointer:
     """Keeps, for each cluster, the proposals that it is chosen from, the candidate once it is
     grown, and its scores batch by batch; for all of them, what held-out searches found."""
 
@@ -44,7 +44,7 @@ class DetectionKeeper:
         facts = {"proposals": [asdict(proposal) for proposal in proposals]}
         self.checkpoints.save(f"proposals-{index}", facts, {})
 
-    def load_chance(self) -> list[HeldOutSearch]:
+    def load_calibration(self) -> list[HeldOutSearch]:
         kept = self.checkpoints.load("chance")
         if kept is None:
             return []
@@ -57,7 +57,7 @@ class DetectionKeeper:
             for one, found in zip(support, facts["found"], strict=True)
         ]
 
-    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
+    def save_calibration(self, searches: Sequence[HeldOutSearch]) -> None:
         found = [
             {"size": one.size, "documents": one.documents, "words": one.words} for one in searches
         ]
@@ -73,14 +73,14 @@ class DetectionKeeper:
 
 
 @dataclass(frozen=True)
-class SweepKeeper(DetectionKeeper):
+class SweepCheckpointer(DetectionCheckpointer):
     """Keeps the searches in held-out documents where other batches of the same null model find
     them."""
 
     searches: Checkpoints
 
-    def load_chance(self) -> list[HeldOutSearch]:
-        return DetectionKeeper(self.searches).load_chance()
+    def load_calibration(self) -> list[HeldOutSearch]:
+        return DetectionCheckpointer(self.searches).load_calibration()
 
-    def save_chance(self, searches: Sequence[HeldOutSearch]) -> None:
-        DetectionKeeper(self.searches).save_chance(searches)
+    def save_calibration(self, searches: Sequence[HeldOutSearch]) -> None:
+        DetectionCheckpointer(self.searches).save_calibration(searches)

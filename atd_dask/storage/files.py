@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 
 
 def join(base: str, *names: str) -> str:
@@ -18,12 +18,12 @@ def join(base: str, *names: str) -> str:
 
 def write_file(url: str, content: bytes) -> None:
     """Put a file in its place; until then an older one stays."""
-    place = Place.of(url)
-    if not place.local:
-        folder, _, name = place.url.rpartition("/")
-        Place(folder, local=False).write(name, content)
+    location = Location.of(url)
+    if not location.local:
+        folder, _, name = location.url.rpartition("/")
+        Location(folder, local=False).write(name, content)
         return
-    target = Path(place.url)
+    target = Path(location.url)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial-{secrets.token_hex(8)}")
     try:
@@ -40,6 +40,6 @@ def write_file(url: str, content: bytes) -> None:
 
 def read_file(url: str) -> bytes | None:
     """The bytes of a file, or None where there is no such file."""
-    place = Place.of(url)
-    folder, _, name = place.url.rpartition("/")
-    return Place(folder, place.local).read(name)
+    location = Location.of(url)
+    folder, _, name = location.url.rpartition("/")
+    return Location(folder, location.local).read(name)

@@ -22,7 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.storage.locations import Partial, Place
+from atd_dask.storage.locations import Location, Partial
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -100,7 +100,7 @@ class GroupWriter:
     """
 
     def __init__(self, url: str | os.PathLike[str], store_format: str) -> None:
-        self._target = Place.of(url)
+        self._target = Location.of(url)
         self._format = store_format
         self._arrays: dict[str, zarr.Array[Any]] = {}
         self._streams: dict[str, ArrayStream] = {}
@@ -108,7 +108,7 @@ class GroupWriter:
 
     def __enter__(self) -> Self:
         self._partial: Partial | None = Partial(self._target)
-        self._store = _WritingStore(self._partial.place.zarr_store(read_only=False))
+        self._store = _WritingStore(self._partial.location.zarr_store(read_only=False))
         return self
 
     def __exit__(
@@ -177,13 +177,13 @@ class GroupWriter:
         assert self._partial is not None
         for path, stream in self._streams.items():
             self._records[path] = stream.finish()
-        metadata = self._write_metadata(self._partial.place)
+        metadata = self._write_metadata(self._partial.location)
         names = set(metadata).union(*(chunk_keys(p, a) for p, a in self._arrays.items()))
         manifest = Manifest(self._format, dict(counts), self._records, metadata)
         self._partial.publish(names, manifest.to_bytes())
         self._partial = None
 
-    def _write_metadata(self, place: Place) -> dict[str, str]:
+    def _write_metadata(self, location: Location) -> dict[str, str]:
         """Write every metadata file, and all of them once more in that of the root; their hashes.
 
         So a store opens with two reads. It is done here since Zarr's own function warns that its
@@ -202,7 +202,7 @@ class GroupWriter:
         }
         contents[METADATA] = json.dumps(root, indent=1).encode()
         for name, content in contents.items():
-            place.write(name, content)
+            location.write(name, content)
         return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
@@ -257,24 +257,24 @@ class _CompleteStore(WrapperStore[Store]):
 class SealedGroup:
     """A finished store, opened for reading; opening reads its manifest and its root metadata."""
 
-    def __init__(self, place: Place, manifest: Manifest) -> None:
-        content = place.read(METADATA)
+    def __init__(self, location: Location, manifest: Manifest) -> None:
+        content = location.read(METADATA)
         if content is None or hashlib.sha256(content).hexdigest() != manifest.metadata[METADATA]:
             state = "missing" if content is None else "not as it was written"
-            raise DamagedStoreError(f"{METADATA} of {place.url} is {state}")
-        self.url = place.url
+            raise DamagedStoreError(f"{METADATA} of {location.url} is {state}")
+        self.url = location.url
         self.manifest = manifest
-        store = _CompleteStore(place.zarr_store(read_only=True))
+        store = _CompleteStore(location.zarr_store(read_only=True))
         self._root = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=True)
         self._arrays: dict[str, zarr.Array[Any]] = {}
 
     @classmethod
     def open(cls, url: str | os.PathLike[str], kind: str, version: int) -> SealedGroup:
         """Open a store of one kind, of any version up to `version`."""
-        place = Place.of(url)
-        manifest = read_manifest(place)
-        check_format(manifest, kind, version, place.url)
-        return cls(place, manifest)
+        location = Location.of(url)
+        manifest = read_manifest(location)
+        check_format(manifest, kind, version, location.url)
+        return cls(location, manifest)
 
     def array(self, path: str) -> zarr.Array[Any]:
         if path not in self._arrays:
@@ -289,8 +289,8 @@ class SealedGroup:
             return np.asarray(array[rows], dtype=array.dtype)
         # The codecs answer to wrong bytes with one of these two.
         except (DamagedStoreError, ValueError, RuntimeError) as error:
-            place = f"{path}[{start}:{'' if stop is None else stop}]" if array.ndim else path
-            raise DamagedStoreError(f"{place} of {self.url} is damaged: {error}") from error
+            location = f"{path}[{start}:{'' if stop is None else stop}]" if array.ndim else path
+            raise DamagedStoreError(f"{location} of {self.url} is damaged: {error}") from error
 
     def pieces(self, path: str) -> Iterator[NDArray[Any]]:
         """The values of an array in bounded memory: so many rows as a chunk has at a time."""

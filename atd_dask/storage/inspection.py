@@ -7,7 +7,7 @@ from collections import Counter
 
 from atd_dask.storage import corpus
 from atd_dask.storage.groups import SealedGroup
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 from atd_dask.storage.manifest import Manifest, read_manifest
 
 SHOWN_LABELS = 20
@@ -18,14 +18,14 @@ SHOWN_WORDS = 8
 
 def describe(url: str | os.PathLike[str]) -> dict[str, object]:
     """What a store holds, fit for JSON; read with little of its content."""
-    place = Place.of(url)
-    manifest = read_manifest(place)
+    location = Location.of(url)
+    manifest = read_manifest(location)
     facts: dict[str, object] = {
         "kind": manifest.kind,
         "format": manifest.format,
-        "url": place.url,
+        "url": location.url,
         "digest": manifest.digest,
-        "bytes": sum(place.files().values()),
+        "bytes": sum(location.files().values()),
         **manifest.counts,
     }
     if manifest.kind == corpus.KIND:

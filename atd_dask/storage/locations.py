@@ -39,14 +39,14 @@ def _reaching(url: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A folder or a prefix; `url` is an absolute path where it is local."""
 
     url: str
     local: bool
 
     @classmethod
-    def of(cls, url: str | os.PathLike[str]) -> Place:
+    def of(cls, url: str | os.PathLike[str]) -> Location:
         text = os.fspath(url)
         for scheme in ("file://", "local://"):
             text = text.removeprefix(scheme)
@@ -61,12 +61,12 @@ class Place:
     def name(self) -> str:
         return self.url.rpartition("/")[2] if not self.local else Path(self.url).name
 
-    def sibling(self, name: str) -> Place:
+    def sibling(self, name: str) -> Location:
         if self.local:
-            return Place(str(Path(self.url).with_name(name)), local=True)
+            return Location(str(Path(self.url).with_name(name)), local=True)
         if "/" not in self._backend()[1]:
             raise InputError(f"a store needs a name below its bucket, got {self.url}")
-        return Place(f"{self.url.rpartition('/')[0]}/{name}", local=False)
+        return Location(f"{self.url.rpartition('/')[0]}/{name}", local=False)
 
     def _backend(self) -> tuple[Any, str]:
         """The file system, and the path of this place in it."""
@@ -122,7 +122,7 @@ class Place:
         if names:
             backend.rm([f"{path}/{name}" for name in names])
 
-    def copy_to(self, target: Place, names: list[str]) -> None:
+    def copy_to(self, target: Location, names: list[str]) -> None:
         backend, path = self._backend()
         _, target_path = target._backend()
         backend.copy(*([f"{root}/{name}" for name in names] for root in (path, target_path)))
@@ -154,9 +154,9 @@ class Place:
                 "holds something else: choose another place or remove what is there"
             )
 
-    def partials(self) -> list[Place]:
+    def partials(self) -> list[Location]:
         """The temporary stores of this place."""
-        parent = Place(str(Path(self.url).parent), True) if self.local else self.sibling("")
+        parent = Location(str(Path(self.url).parent), True) if self.local else self.sibling("")
         start = f".{self.name}.partial-"
         return [self.sibling(name) for name in parent.names() if name.startswith(start)]
 
@@ -169,28 +169,28 @@ class Partial:
     only; elsewhere a living one is robbed of its files too, and fails when it wants to finish.
     """
 
-    def __init__(self, target: Place) -> None:
+    def __init__(self, target: Location) -> None:
         target.check_replaceable()
         self.target = target
-        self.place = self._fresh()
+        self.location = self._fresh()
         # Shows at once whether the place can be written to at all.
         with _reaching(target.url):
-            self.place.write(MANIFEST, UNFINISHED)
-        self._lock = _lock_folder(self.place.url) if self.place.local else None
+            self.location.write(MANIFEST, UNFINISHED)
+        self._lock = _lock_folder(self.location.url) if self.location.local else None
 
-    def _fresh(self) -> Place:
+    def _fresh(self) -> Location:
         return self.target.sibling(f".{self.target.name}.partial-{secrets.token_hex(8)}")
 
     def publish(self, names: Collection[str], manifest: bytes) -> None:
         """Move the files into their place, over an older store, and tidy up around it."""
         self.target.check_replaceable()
-        if set(self.place.files()) != {MANIFEST, *names}:
+        if set(self.location.files()) != {MANIFEST, *names}:
             raise InputError(
                 f"only one writer may make {self.target.url} at a time, but something else "
                 "touched the files of this one: run it again alone"
             )
-        if self.place.local:
-            self.place.write(MANIFEST, manifest)
+        if self.location.local:
+            self.location.write(MANIFEST, manifest)
             self._rename()
         else:
             self._copy(sorted(names), manifest)
@@ -204,7 +204,7 @@ class Partial:
     def discard(self) -> None:
         """Remove what was written. A failure is left to the next writer to mend."""
         with contextlib.suppress(Exception):
-            self.place.remove()
+            self.location.remove()
         self._unlock()
 
     def _unlock(self) -> None:
@@ -213,7 +213,7 @@ class Partial:
             self._lock = None
 
     def _rename(self) -> None:
-        source, target = Path(self.place.url), Path(self.target.url)
+        source, target = Path(self.location.url), Path(self.target.url)
         # Without this a power failure could leave the new name with empty files behind it, and
         # the old store gone.
         _flush_folder(source)
@@ -233,7 +233,7 @@ class Partial:
         if old:
             self.target.write(MANIFEST, UNFINISHED)
             self.target.remove_files([name for name in old if name != MANIFEST])
-        self.place.copy_to(self.target, names)
+        self.location.copy_to(self.target, names)
         self.target.write(MANIFEST, manifest)
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from atd_dask.errors import AtdError, InputError
 from atd_dask.storage.files import join, write_file
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 
 NAME = "run.lock"
 EXPIRY = 120.0  # seconds after which a lock that was not renewed is left behind
@@ -154,7 +154,7 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
 
 def read_owner(output: str) -> Owner | None:
     """The run that writes a folder now, or None."""
-    owner = Owner.read(Place.of(output).read(NAME) or b"")
+    owner = Owner.read(Location.of(output).read(NAME) or b"")
     return None if owner is None or owner.is_gone() else owner
 
 
@@ -164,7 +164,7 @@ class FolderLock:
     def __init__(self, output: str) -> None:
         self.lost = False
         self._output = output
-        self._place = Place.of(output)
+        self._place = Location.of(output)
         self._mine = Owner.here()
 
     def take(self) -> Owner | None:

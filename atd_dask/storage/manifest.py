@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.errors import DamagedStoreError, InputError
-from atd_dask.storage.locations import MANIFEST, UNFINISHED, Place
+from atd_dask.storage.locations import MANIFEST, UNFINISHED, Location
 
 
 class ContentHash:
@@ -100,34 +100,36 @@ def _canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, indent=1).encode() + b"\n"
 
 
-def read_manifest(place: Place) -> Manifest:
+def read_manifest(location: Location) -> Manifest:
     """The manifest of a store of any kind and version."""
-    content = place.read(MANIFEST)
-    if content is None and not place.names():
-        raise InputError(f"there is no store at {place.url}: ingest it first or correct the path")
-    if content is None and place.is_file():
+    content = location.read(MANIFEST)
+    if content is None and not location.names():
         raise InputError(
-            f"a store, and the output of a run, is a folder, but {place.url} is a file: correct the"
-            " path"
+            f"there is no store at {location.url}: ingest it first or correct the path"
+        )
+    if content is None and location.is_file():
+        raise InputError(
+            f"a store, and the output of a run, is a folder, but {location.url} is a file: correct"
+            " the path"
         )
     if content is None:
         raise InputError(
-            f"{place.url} is not a finished store of atd-dask, it has no {MANIFEST}: run the "
+            f"{location.url} is not a finished store of atd-dask, it has no {MANIFEST}: run the "
             "ingest that should have made it again, or, if another program made it, save its "
             "counts as npz and ingest them with format npz"
         )
     if content == UNFINISHED:
         raise InputError(
-            f"{place.url} is not a finished store, its writing was interrupted: "
+            f"{location.url} is not a finished store, its writing was interrupted: "
             "run the ingest that makes it again"
         )
     try:
         manifest = Manifest.from_bytes(content)
     except ValueError as error:
-        raise DamagedStoreError(f"{MANIFEST} of {place.url} is damaged: {error}") from error
+        raise DamagedStoreError(f"{MANIFEST} of {location.url} is damaged: {error}") from error
     if not re.fullmatch(r"atd-dask-[a-z-]+/[1-9][0-9]*", manifest.format):
         raise InputError(
-            f"{place.url} is not a store of atd-dask, its format is {manifest.format!r}"
+            f"{location.url} is not a store of atd-dask, its format is {manifest.format!r}"
         )
     return manifest
 

@@ -11,14 +11,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.kernels.model import Floats, Proportions, WordTable
-from atd_dask.kernels.training import OrderRange, OrderRecord, SearchState, Start
+from atd_dask.kernels.training import OrderRange, OrderRecord, SelectionState, Start
 from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.checkpoints import Checkpoints
 
 _TABLE = ("indptr", "topics", "probabilities")
 
 
-def save_search(checkpoints: Checkpoints, name: str, state: SearchState) -> None:
+def save_selection(checkpoints: Checkpoints, name: str, state: SelectionState) -> None:
     """Keeps a state; the shared model is not part of it."""
     arrays: dict[str, NDArray[Any]] = {}
     tables = {"table": state.table} | ({"best": state.best} if state.best is not None else {})
@@ -42,7 +42,7 @@ def save_search(checkpoints: Checkpoints, name: str, state: SearchState) -> None
     checkpoints.save(name, facts, arrays)
 
 
-def load_search(checkpoints: Checkpoints, name: str, shared: Floats) -> SearchState | None:
+def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> SelectionState | None:
     """The state that was kept last, or None."""
     kept = checkpoints.load(name)
     if kept is None:
@@ -59,7 +59,7 @@ def load_search(checkpoints: Checkpoints, name: str, shared: Floats) -> SearchSt
             *(arrays[f"proportions.{field}"] for field in ("indptr", "topics", "theta"))
         )
         start = Start(proportions, arrays["tokens"], arrays["anchors"])
-    return SearchState(
+    return SelectionState(
         table=table("table"),
         iteration=facts["iteration"],
         start=start,
@@ -74,7 +74,7 @@ def load_search(checkpoints: Checkpoints, name: str, shared: Floats) -> SearchSt
 
 
 @dataclass(frozen=True)
-class SearchKeeper:
+class OrderCheckpointer:
     """Keeps the states of a training's restarts: after every order, and now and then in between.
 
     When is a matter of time; what comes of it is not.
@@ -83,18 +83,18 @@ class SearchKeeper:
     checkpoints: Checkpoints
     seconds_between: float = 10.0
 
-    def load(self, restart: int, shared: Floats) -> SearchState | None:
-        return load_search(self.checkpoints, _name(restart), shared)
+    def load(self, restart: int, shared: Floats) -> SelectionState | None:
+        return load_selection(self.checkpoints, _name(restart), shared)
 
-    def keep(self, restart: int) -> Callable[[SearchState], None]:
+    def keep(self, restart: int) -> Callable[[SelectionState], None]:
         n_orders = -1
         last = time.monotonic()
 
-        def keep(state: SearchState) -> None:
+        def keep(state: SelectionState) -> None:
             nonlocal n_orders, last
             now = time.monotonic()
             if len(state.records) != n_orders or now - last >= self.seconds_between:
-                save_search(self.checkpoints, _name(restart), state)
+                save_selection(self.checkpoints, _name(restart), state)
                 n_orders, last = len(state.records), now
 
         return keep

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atd_dask.storage.files import join, read_file, write_file
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 from atd_dask.storage.locks import read_owner
 
 MODEL = "null_model.zarr"
@@ -67,7 +67,7 @@ def read_result(output: str) -> dict[str, Any] | None:
 
 def list_places(output: str) -> dict[str, str]:
     """Where what a run made is, as far as it is there."""
-    there = Place.of(output).names()
+    there = Location.of(output).names()
     return {what: join(output, name) for what, name in SHOWN.items() if name in there}
 
 

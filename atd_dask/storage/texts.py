@@ -91,8 +91,8 @@ class TextWriter:
             try:
                 text.decode("utf-8")
             except UnicodeDecodeError as error:
-                place = f"the text of document {self._n_docs}"
-                raise InputError(f"{place} must be UTF-8: {error}") from error
+                location = f"the text of document {self._n_docs}"
+                raise InputError(f"{location} must be UTF-8: {error}") from error
             self._bytes.append(np.frombuffer(text, dtype=np.uint8))
             self._n_bytes += len(text)
             self._n_docs += 1

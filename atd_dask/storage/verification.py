@@ -8,7 +8,7 @@ import os
 from atd_dask.errors import AtdError, InputError
 from atd_dask.storage.files import join
 from atd_dask.storage.groups import SealedGroup, chunk_keys
-from atd_dask.storage.locations import MANIFEST, Place
+from atd_dask.storage.locations import MANIFEST, Location
 from atd_dask.storage.manifest import ContentHash, Manifest, read_manifest
 
 
@@ -17,17 +17,17 @@ def verify(url: str | os.PathLike[str]) -> list[str]:
 
     Reads the whole store, a chunk at a time. A place where there is nothing is an `InputError`.
     """
-    place = Place.of(url)
+    location = Location.of(url)
     try:
-        manifest = read_manifest(place)
+        manifest = read_manifest(location)
     except AtdError as error:
-        if not place.names():
+        if not location.names():
             raise
         return [str(error)]
-    files = place.files()
-    problems = _check_metadata(place, manifest)
+    files = location.files()
+    problems = _check_metadata(location, manifest)
     try:
-        group = SealedGroup(place, manifest)
+        group = SealedGroup(location, manifest)
     except AtdError:
         return problems
     expected = {MANIFEST, *manifest.metadata}
@@ -45,8 +45,8 @@ def verify(url: str | os.PathLike[str]) -> list[str]:
 def find_stores(url: str | os.PathLike[str]) -> list[str]:
     """The stores at or below a place, such as the folder of a run; a place that neither is a store
     nor has any is an `InputError`."""
-    place = Place.of(url)
-    files = place.files()
+    location = Location.of(url)
+    files = location.files()
     folders = {name.rpartition("/")[0] for name in files if is_part_of_store(name)}
     # What lies inside a store, or is being written, is no store of its own.
     stores = [
@@ -56,11 +56,11 @@ def find_stores(url: str | os.PathLike[str]) -> list[str]:
         and not any(above in folders for above in _list_above(folder))
     ]
     if not stores:
-        if files == {} and not place.names():
-            raise InputError(f"there is nothing at {place.url} to be verified: correct the path")
+        if files == {} and not location.names():
+            raise InputError(f"there is nothing at {location.url} to be verified: correct the path")
         raise InputError(
-            f"{place.url} must be a store or a folder with stores, such as the output of a run, and"
-            " is neither: correct the path"
+            f"{location.url} must be a store or a folder with stores, such as the output of a run,"
+            " and is neither: correct the path"
         )
     return [join(os.fspath(url), folder) if folder else os.fspath(url) for folder in stores]
 
@@ -74,10 +74,10 @@ def _list_above(folder: str) -> list[str]:
     return ["/".join(parts[:n]) for n in range(len(parts))]
 
 
-def _check_metadata(place: Place, manifest: Manifest) -> list[str]:
+def _check_metadata(location: Location, manifest: Manifest) -> list[str]:
     problems = []
     for name, sha256 in sorted(manifest.metadata.items()):
-        content = place.read(name)
+        content = location.read(name)
         if content is None:
             problems.append(f"{name} is missing")
         elif hashlib.sha256(content).hexdigest() != sha256:

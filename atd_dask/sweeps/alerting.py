@@ -23,14 +23,14 @@ CALLER = "caller"
 
 
 def make_alert(
-    config: RunConfig, mine: RunConfig, number: int, news: Sequence[dict[str, Any]]
+    config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     return {
         "format": ALERT_FORMAT,
         "name": config.name,
         "sweep": number,
-        "result": join(mine.output, "result.json"),
-        "report": join(mine.output, "report.html"),
+        "result": join(sweep_config.output, "result.json"),
+        "report": join(sweep_config.output, "report.html"),
         "clusters": news,
     }
 

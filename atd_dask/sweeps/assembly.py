@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.text.counting import Gathering, Lexicon, WordCounts
+from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
 
 Mask = NDArray[np.bool_]
 
@@ -39,9 +39,9 @@ class Assembly:
         return replace(self, owners=self.owners[documents], rows=self.rows[documents])
 
     def pieces(self) -> Iterator[WordCounts]:
-        for place, store in enumerate(self.stores):
+        for index, store in enumerate(self.stores):
             keep = np.zeros(store.n_docs, dtype=np.bool_)
-            keep[self.rows[self.owners == place]] = True
+            keep[self.rows[self.owners == index]] = True
             if keep.any():
                 yield from read_pieces(store, keep)
 
@@ -72,9 +72,9 @@ def _join_terms(batch: CountBatch, beside: Any, n_words: int) -> CountBatch:
     )
 
 
-def gather(pieces: Iterable[WordCounts], lexicon: Lexicon | None = None) -> Gathering:
+def gather(pieces: Iterable[WordCounts], lexicon: Lexicon | None = None) -> CountSpool:
     """Documents as they are to be stored, perhaps with the lexicon of others; to be closed."""
-    documents = Gathering(lexicon or Lexicon())
+    documents = CountSpool(lexicon or Lexicon())
     for piece in pieces:
         documents.add(piece)
     return documents

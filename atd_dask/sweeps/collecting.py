@@ -18,7 +18,7 @@ from atd_dask.stages.storing import store_part, store_texts
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.sweeps.journal import NO_KEYS, Journal, Keys, join_keys, make_key
 from atd_dask.text import readers
-from atd_dask.text.counting import Gathering, Lexicon, WordCounts, count_shard
+from atd_dask.text.counting import CountSpool, Lexicon, WordCounts, count_shard
 from atd_dask.text.novelty import describe_documents
 from atd_dask.text.readers.stamps import forget_listings, stamp_file
 
@@ -54,7 +54,7 @@ def collect(
     repository = _Repository(config, journal)
     keys: list[Keys] = []
     with (
-        closing(Gathering(Lexicon())) as documents,
+        closing(CountSpool(Lexicon())) as documents,
         progress.task("look for new documents", unit="documents") as task,
     ):
         for piece in repository.read(client):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from atd_dask.errors import DamagedStoreError
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.files import join
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 
 # keys × 2: the halves of each
 Keys = NDArray[np.uint64]
@@ -82,9 +82,9 @@ class Journal:
 
     def tidy(self) -> None:
         """Removes the segments that this journal does not name."""
-        place = Place.of(self.url)
+        location = Location.of(self.url)
         named = {f"{segment.name}.checkpoint" for segment in self.segments}
-        place.remove_files([name for name in place.names() if name not in named])
+        location.remove_files([name for name in location.names() if name not in named])
 
     @property
     def _checkpoints(self) -> Checkpoints:

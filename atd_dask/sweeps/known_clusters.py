@@ -67,14 +67,14 @@ def recognise(
     the odds are those of a document that settles in a cluster."""
     members = np.full(test.n_docs, -1)
     blocks = _read_blocks(known, clusters, vocabulary) if known is not None else []
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         if not len(block.terms):
             continue  # its documents have gone over to another, or no word of them is known now
         fitter = rules.fitter(table)
         topic = fitter.train(block)
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
         asking = topic.smoothed(fitter.context)
-        members[find_members(batch, asking, members < 0, rules.settling)] = place
+        members[find_members(batch, asking, members < 0, rules.settling)] = index
         table = add_topic(table, topic.specific, topic.probabilities)
     return Recognised(table, members)
 
@@ -121,10 +121,10 @@ def list_words(topic: Alternative, shared: Floats, vocabulary: Sequence[str]) ->
 
 def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int | None:
     """The place of the cluster that is about the same words, if there is one."""
-    for place, cluster in clusters.items():
+    for index, cluster in clusters.items():
         fewer = min(len(words), len(cluster.words))
         if fewer and 2 * len(set(words) & set(cluster.words)) >= fewer:
-            return place
+            return index
     return None
 
 

@@ -78,19 +78,19 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
     return None
 
 
-def measure_model(mine: RunConfig, client: Client) -> tuple[float, float]:
+def measure_model(model_run: RunConfig, client: Client) -> tuple[float, float]:
     """The share of words that the vocabulary lacks, and the log-likelihood of a word, in documents
     that the model was not trained on."""
-    store = CorpusStore.open(corpus_path(mine.output, "validation"))
+    store = CorpusStore.open(corpus_path(model_run.output, "validation"))
     n_unseen = int(store.unseen().sum())
-    fitter = rules_of(mine).fitter(read_model(model_path(mine.output)).table)
+    fitter = rules_of(model_run).fitter(read_model(model_path(model_run.output)).table)
     _, fit = fit_corpus(Runner(client), store, fitter)
     n_known = max(int(fit.lengths.sum()), 1)
     return n_unseen / (n_known + n_unseen), float(fit.log_likelihoods.sum()) / n_known
 
 
 def gather_normal(
-    config: RunConfig, mine: RunConfig, state: SweepState, client: Client, progress: Progress
+    config: RunConfig, model_run: RunConfig, state: SweepState, client: Client, progress: Progress
 ) -> None:
     """Stores the latest documents that are in no reported cluster, nor still being tested."""
     assert state.model is not None
@@ -115,7 +115,7 @@ def gather_normal(
         config.corpus.validation_share,
         config.corpus.copies,
     )
-    done = finished_stage(mine.output, "ingest", key)
+    done = finished_stage(model_run.output, "ingest", key)
     if done is not None:
         return
     keep = choose_latest([store.ids() for store in stores], reported, wanted)
@@ -124,7 +124,7 @@ def gather_normal(
         documents = scratch.enter_context(closing(gather(normal.pieces())))
         share = begin[1].n_docs / max(n_first, 1)
         aside = np.zeros(documents.n_docs, dtype=np.bool_)
-        stream = open_stream(config.seed, f"validation/{mine.output.rpartition('/')[2]}")
+        stream = open_stream(config.seed, f"validation/{model_run.output.rpartition('/')[2]}")
         order = stream.permutation(documents.n_docs)
         aside[order[: round(share * documents.n_docs)]] = True
         divided = documents.divide([~aside, aside])
@@ -134,10 +134,10 @@ def gather_normal(
         vocabulary = choose_vocabulary(config, parts["train"])
         copies = look_for_copies(config, parts, client, progress)
         summary = {
-            name: store_part(mine, name, part, vocabulary, progress, copies.get(name))
+            name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
             for name, part in parts.items()
         }
-    finish_stage(mine.output, "ingest", key, summary)
+    finish_stage(model_run.output, "ingest", key, summary)
 
 
 def choose_latest(ids: Sequence[Sequence[str]], reported: set[str], wanted: int) -> list[Mask]:

@@ -134,7 +134,7 @@ def read_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
     """The lines of all sweeps up to the last, and whether the history has all of them."""
     content = read_file(join(output, HISTORY)) or b""
     lines = [json.loads(line) for line in content.splitlines()]
-    lines = [line for place, line in enumerate(lines, 1) if line["sweep"] == place <= last]
+    lines = [line for index, line in enumerate(lines, 1) if line["sweep"] == index <= last]
     missing = range(len(lines) + 1, last + 1)
     for sweep in missing:
         path = join(sweep_folder(output, sweep), LINE)

@@ -12,7 +12,7 @@ import numpy as np
 
 from atd_dask.config.rules import rules_of
 from atd_dask.config.run_config import RunConfig, as_single
-from atd_dask.distribution.calibration import ChanceSearch
+from atd_dask.distribution.calibration import Calibration
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.observation import check_memory, describe_cluster
 from atd_dask.distribution.engine.runner import Runner
@@ -23,7 +23,7 @@ from atd_dask.evaluation.copy_groups import choose_groups, list_rows
 from atd_dask.evaluation.results import add_written, order_candidates, write_csv, write_json
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.jit import STORE
-from atd_dask.stages.batches import SearchedBatch, open_batch
+from atd_dask.stages.batches import PreparedBatch, open_batch
 from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.results import make_result, warn_of_thin_pool
 from atd_dask.stages.score_file import keep_scores
@@ -32,7 +32,7 @@ from atd_dask.stages.storing import look_for_copies, store_part
 from atd_dask.stages.watching import watch_detection
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.detection_checkpoints import SweepKeeper
+from atd_dask.storage.detection_checkpoints import SweepCheckpointer
 from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import read_digest, read_model, write_model
 from atd_dask.storage.runs import corpus_path, model_folder, model_path
@@ -41,7 +41,7 @@ from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
-from atd_dask.text.counting import Gathering
+from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -71,7 +71,7 @@ class News:
 
 
 @dataclass(frozen=True)
-class Findings:
+class SweepFindings:
     """What came of a sweep; the state is that of after it, but for its number."""
 
     result: dict[str, Any]
@@ -81,21 +81,26 @@ class Findings:
     state: SweepState
 
 
-class Examination:
+class SweepDetection:
     """The documents of a sweep, and the null model with the topics of the clusters of before."""
 
     def __init__(
         self,
         config: RunConfig,
-        mine: RunConfig,
+        sweep_config: RunConfig,
         state: SweepState,
         number: int,
         client: Client,
         progress: Progress,
     ) -> None:
-        """`mine` is the configuration of the run that the sweep is."""
+        """`sweep_config` is the configuration of the run that the sweep is."""
         assert state.model is not None
-        self._config, self._mine, self._state, self._number = config, mine, state, number
+        self._config, self._sweep_config, self._state, self._number = (
+            config,
+            sweep_config,
+            state,
+            number,
+        )
         self._client, self._progress, self._runner = client, progress, Runner(client)
         self._generation = state.model.generation
         self._trained = model_config(config, self._generation)
@@ -106,7 +111,7 @@ class Examination:
         )
         self._sweeps = np.arange(max(1, number - config.sweep.window), number + 1)
 
-    def examine(self) -> Findings:
+    def run(self) -> SweepFindings:
         """Sets aside what belongs to known clusters, looks for others in the rest, and writes the
         result."""
         everything = self._assemble()
@@ -123,7 +128,7 @@ class Examination:
             self._runner,
         )
         self._table = recognised.table
-        write_model(model_path(self._mine.output), replace(self._base, table=self._table))
+        write_model(model_path(self._sweep_config.output), replace(self._base, table=self._table))
         is_known = recognised.members >= 0
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
@@ -154,9 +159,9 @@ class Examination:
         with closing(gather(documents.pieces())) as gathered:
             copies = self._look_for_copies(gathered)
             words = self._base.vocabulary
-            store_part(self._mine, "test", gathered, words, self._progress, copies)
+            store_part(self._sweep_config, "test", gathered, words, self._progress, copies)
 
-    def _look_for_copies(self, batch: Gathering) -> Copies | None:
+    def _look_for_copies(self, batch: CountSpool) -> Copies | None:
         """Training is read only if there is something to tell that it may have too."""
         alone: dict[str, Copies]
         alone = look_for_copies(self._config, {"test": batch}, self._client, self._progress)
@@ -175,7 +180,7 @@ class Examination:
         return beside["test"]
 
     def _open(self, part: str) -> CorpusStore:
-        config = self._mine if part == "test" else self._trained
+        config = self._sweep_config if part == "test" else self._trained
         return CorpusStore.open(corpus_path(config.output, part))
 
     def _detect(self) -> list[FoundCluster]:
@@ -186,15 +191,18 @@ class Examination:
         # Searches under the model as it was trained, in batches that are a little larger than this
         # one: so they serve for other batches too, and can only find more.
         n_batch = round_up(test.n_docs)
-        chance = ChanceSearch(self._base.table, dict(normal), rules, n_batch, seed)
+        calibration = Calibration(self._base.table, dict(normal), rules, n_batch, seed)
         settings = [as_single(self._config.detection), seed]
         digests = [store.digest for store in normal.values()]
         folder = model_folder(self._config.output, self._generation)
-        keeper = SweepKeeper(
+        checkpointer = SweepCheckpointer(
             Checkpoints(
-                join(self._mine.output, "checkpoints", "detect"),
+                join(self._sweep_config.output, "checkpoints", "detect"),
                 stage_key(
-                    test.digest, read_digest(model_path(self._mine.output)), digests, settings
+                    test.digest,
+                    read_digest(model_path(self._sweep_config.output)),
+                    digests,
+                    settings,
                 ),
             ),
             Checkpoints(
@@ -205,9 +213,17 @@ class Examination:
         try:
             with watch_detection(
                 self._progress, rules.replicates, rules.searches, STORE.is_compiling
-            ) as tell:
+            ) as on_progress:
                 found = detect_clusters(
-                    batch.table, test, dict(normal), rules, seed, self._client, keeper, tell, chance
+                    batch.table,
+                    test,
+                    dict(normal),
+                    rules,
+                    seed,
+                    self._client,
+                    checkpointer,
+                    on_progress,
+                    calibration,
                 )
         except TooLittleTrainingError as error:
             # A sweep that fails is tried again and again; the next ones may have fewer documents,
@@ -220,17 +236,17 @@ class Examination:
         return found
 
     @cached_property
-    def _batch(self) -> SearchedBatch:
+    def _batch(self) -> PreparedBatch:
         """The documents that belong to no known cluster, under the model that knows these."""
         stores = {part: self._open(part) for part in PARTS}
         model = replace(self._base, table=self._table)
         return open_batch(self._runner, stores, model, self._rules)
 
-    def _conclude(self, found: list[FoundCluster]) -> Findings:
+    def _conclude(self, found: list[FoundCluster]) -> SweepFindings:
         stores = {part: self._open(part) for part in PARTS}
         model = replace(self._base, table=self._table)
         batch = self._batch
-        result = make_result(self._mine, stores, model, batch, found)
+        result = make_result(self._sweep_config, stores, model, batch, found)
         origins = self._sweeps[self._rest.owners].tolist()
         for described in result["clusters"]:
             for document in described["documents"]:
@@ -239,7 +255,7 @@ class Examination:
         for group in result.get("copies", ()):
             for document in group["documents"]:
                 document["sweep"] = origins[document["row"]]
-        wording = read_wording(self._mine.output, result, stores["test"])
+        wording = read_wording(self._sweep_config.output, result, stores["test"])
         add_written(result, wording.forms)
         for cluster, described in zip(found, result["clusters"], strict=True):
             if cluster.significant:
@@ -256,12 +272,15 @@ class Examination:
             "clusters": news,
         }
         state = replace(self._remember(), drift=(*self._state.drift, drift))
-        write_file(join(self._mine.output, "result.json"), write_json(result | {"sweep": sweep}))
         write_file(
-            join(self._mine.output, "clusters.csv"), write_csv(result["clusters"], wording.passages)
+            join(self._sweep_config.output, "result.json"), write_json(result | {"sweep": sweep})
         )
-        keep_scores(self._mine.output, self._runner, stores, batch, self._rules, result)
-        return Findings(result, news, len(self._rest), drift, state)
+        write_file(
+            join(self._sweep_config.output, "clusters.csv"),
+            write_csv(result["clusters"], wording.passages),
+        )
+        keep_scores(self._sweep_config.output, self._runner, stores, batch, self._rules, result)
+        return SweepFindings(result, news, len(self._rest), drift, state)
 
     def _recognise_found(
         self,
@@ -318,7 +337,7 @@ class Examination:
         )
         order = np.lexsort((joining.rows, joining.owners))
         store_known(
-            self._mine,
+            self._sweep_config,
             self._known,
             joining.take(order),
             numbers[order].tolist(),
@@ -347,7 +366,7 @@ class Examination:
         )
 
 
-def make_line(findings: Findings, plan: dict[str, Any], generation: int) -> dict[str, Any]:
+def make_line(findings: SweepFindings, plan: dict[str, Any], generation: int) -> dict[str, Any]:
     """The line of the history, without the time that the sweep took."""
     drift, new = findings.drift, plan["new"]
     return {

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.documents import CountBatch, Shard, Skipped
-from atd_dask.kernels.letter_runs import FIRST_PLACE, RunTable
+from atd_dask.kernels.letter_runs import FIRST_PLACE, TokenTable
 from atd_dask.text.options import TextOptions
 from atd_dask.text.readers.files import clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser
@@ -52,7 +52,7 @@ class _Numbers:
         self.words: list[str] = []
         self._number_of_word: dict[str, int] = {}
         # A letter has at most as many bytes as a piece, so whatever can be a word is found.
-        self._runs = RunTable(np.frombuffer(os.urandom(8 * MAX_LETTERS), dtype=np.uint64))
+        self._runs = TokenTable(np.frombuffer(os.urandom(8 * MAX_LETTERS), dtype=np.uint64))
         self._runs_learnt = FIRST_PLACE
         self._number_of_run = np.zeros(0, dtype=np.int32)
         self._lock = Lock()
@@ -77,11 +77,11 @@ class _Numbers:
             return self._number_of_run[runs], sizes
 
     def _learn_runs(self) -> None:
-        runs, place = self._runs.read(self._runs_learnt)
+        runs, index = self._runs.read(self._runs_learnt)
         if runs:
             numbers = [self._number_run(self.tokeniser.decode(run)) for run in runs]
             self._number_of_run = np.append(self._number_of_run, np.array(numbers, np.int32))
-            self._runs_learnt = place
+            self._runs_learnt = index
 
     def _number_run(self, run: str) -> int:
         word = self.tokeniser.normalise(run)
@@ -194,12 +194,12 @@ class Lexicon:
     def number(self, words: Sequence[str]) -> NDArray[np.int32]:
         """The numbers of `words`; a new word gets the next one."""
         found = list(map(self._numbers.get, words))
-        for place in [place for place, number in enumerate(found) if number is None]:
-            found[place] = self._numbers.setdefault(words[place], len(self._numbers))
+        for index in [index for index, number in enumerate(found) if number is None]:
+            found[index] = self._numbers.setdefault(words[index], len(self._numbers))
         return np.array(found, dtype=np.int32)
 
 
-class Gathering:
+class CountSpool:
     """Counted documents, in a scratch file until the vocabulary is known.
 
     The first document with an id is taken, a later one with the same id is skipped. To be closed.
@@ -225,7 +225,7 @@ class Gathering:
         ]
         for skip in (*counts.skipped, *repeated):
             self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + 1
-            self.examples.setdefault(skip.reason, skip.place)
+            self.examples.setdefault(skip.reason, skip.location)
         self._write(batch.take_documents(fresh) if repeated else batch)
 
     def _find_new(self, ids: Sequence[str]) -> NDArray[np.bool_]:
@@ -258,9 +258,9 @@ class Gathering:
         for _ in range(self._n_batches):
             yield pickle.load(self._scratch)  # noqa: S301
 
-    def divide(self, choices: Sequence[NDArray[np.bool_]]) -> list[Gathering]:
+    def divide(self, choices: Sequence[NDArray[np.bool_]]) -> list[CountSpool]:
         """A gathering for each choice of documents; what was skipped is told by the first."""
-        parts = [Gathering(self.lexicon) for _ in choices]
+        parts = [CountSpool(self.lexicon) for _ in choices]
         parts[0].skipped, parts[0].examples = self.skipped, self.examples
         first = 0
         for batch in self.batches():
@@ -283,7 +283,7 @@ class Encoding:
     to_unseen: NDArray[np.int32]
 
     @classmethod
-    def choose(cls, documents: Gathering, vocabulary: Sequence[str]) -> Encoding:
+    def choose(cls, documents: CountSpool, vocabulary: Sequence[str]) -> Encoding:
         words = documents.lexicon.words()
         occurring = documents.frequencies() > 0
         known = {word: term for term, word in enumerate(vocabulary)}

@@ -154,26 +154,26 @@ def _replace(word: str, rules: tuple[tuple[str, str], ...], applies: Callable[[s
     return word
 
 
-def _is_consonant(word: str, place: int) -> bool:
+def _is_consonant(word: str, index: int) -> bool:
     """Whether the letter is none of the vowels; y is a consonant after a vowel and at the start."""
-    letter = word[place]
+    letter = word[index]
     if letter == "y":
-        return place == 0 or not _is_consonant(word, place - 1)
+        return index == 0 or not _is_consonant(word, index - 1)
     return letter not in VOWELS
 
 
 def _measure(word: str) -> int:
     """How often a vowel is followed by a consonant."""
     count, after_vowel = 0, False
-    for place, letter in enumerate(word):
-        vowel = letter in VOWELS or (letter == "y" and place > 0 and not after_vowel)
+    for index, letter in enumerate(word):
+        vowel = letter in VOWELS or (letter == "y" and index > 0 and not after_vowel)
         count += after_vowel and not vowel
         after_vowel = vowel
     return count
 
 
 def _has_vowel(word: str) -> bool:
-    return not all(_is_consonant(word, place) for place in range(len(word)))
+    return not all(_is_consonant(word, index) for index in range(len(word)))
 
 
 def _ends_double_consonant(word: str) -> bool:

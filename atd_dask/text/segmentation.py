@@ -70,7 +70,7 @@ def cut_pairs(run: str) -> Iterator[tuple[int, int]]:
     """Every letter with the one that follows it, marks being part of their letter; the run itself
     if there is one letter alone."""
     # A letter that opens a run is one even if it is a mark that has lost its letter.
-    starts = [place for place, char in enumerate(run) if place == 0 or char.isalpha()]
+    starts = [index for index, char in enumerate(run) if index == 0 or char.isalpha()]
     bounds = [*starts, len(run)]
     if len(bounds) == 2:
         yield 0, len(run)

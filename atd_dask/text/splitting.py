@@ -125,15 +125,15 @@ def _cut_name(name: str) -> Iterator[tuple[int, int]]:
     """The parts of getHTTPStatus_code2: cut at low lines, before a capital behind a small letter or
     a digit, and before the last of several capitals if a small letter follows."""
     start = 0
-    for place in range(1, len(name) + 1):
-        if place == len(name) or name[place] == "_" or _begins(name, place):
-            if name[start:place].strip("_"):
-                yield start, place
-            start = place + 1 if place < len(name) and name[place] == "_" else place
+    for index in range(1, len(name) + 1):
+        if index == len(name) or name[index] == "_" or _begins(name, index):
+            if name[start:index].strip("_"):
+                yield start, index
+            start = index + 1 if index < len(name) and name[index] == "_" else index
 
 
-def _begins(name: str, place: int) -> bool:
-    if not name[place].isupper():
+def _begins(name: str, index: int) -> bool:
+    if not name[index].isupper():
         return False
-    before, after = name[place - 1], name[place + 1 : place + 2]
+    before, after = name[index - 1], name[index + 1 : index + 2]
     return not before.isupper() or after.islower()

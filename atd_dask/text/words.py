@@ -124,7 +124,7 @@ class Tokeniser:
         # A few capitals have two characters in lower case.
         source: Sequence[int] = range(len(text))
         if len(lower) != len(text):
-            source = [place for place, char in enumerate(text) for _ in char.lower()]
+            source = [index for index, char in enumerate(text) for _ in char.lower()]
         for run in (_ASCII_RUN if self._only_ascii else _UNICODE_RUN).finditer(lower):
             for start, end in _cut_at_numerals(lower, *run.span()):
                 yield source[start], source[end - 1] + 1, lower[start:end]
@@ -167,11 +167,11 @@ def _cut_at_numerals(lower: str, start: int, end: int) -> Iterator[tuple[int, in
         yield start, end
         return
     first = start
-    for place in range(start, end + 1):
-        if place == end or not lower[place].isalpha():
-            if place > first:
-                yield first, place
-            first = place + 1
+    for index in range(start, end + 1):
+        if index == end or not lower[index].isalpha():
+            if index > first:
+                yield first, index
+            first = index + 1
 
 
 def _is_stemmed(run: str) -> bool:

@@ -46,7 +46,7 @@ detection:
   unseen: use
   stop: membership
   pool: validation+batch
-  mothers: 10
+  donors: 10
   membership:   {replicates: 1000, level: 0.99, test_below: 0.2, min_size: 4, patience: 2}   # B1
   significance: {replicates: 1000, level: 0.01, searches: 19}
   failures: 3

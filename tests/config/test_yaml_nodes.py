@@ -9,7 +9,7 @@ from atd_dask.config.yaml_nodes import (
     MAX_VALUES,
     ListNode,
     MappingNode,
-    Place,
+    Position,
     Problems,
     ScalarNode,
     apply_assignments,
@@ -42,7 +42,7 @@ def test_every_value_has_its_line(tmp_path: Path) -> None:
     items = tree.get("b.d")
     assert isinstance(items, ListNode)
     nodes = [tree.get("a"), tree.get("b"), tree.get("b.c"), items, *items.items]
-    assert [node.place.line for node in nodes if node] == [1, 2, 3, 4, 5, 6]
+    assert [node.position.line for node in nodes if node] == [1, 2, 3, 4, 5, 6]
 
 
 def test_all_duplicates_are_found(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_assignments(tmp_path: Path) -> None:
     assert plain(tree) == {"a": {"b": "1", "c": "2"}, "d": {"b": "1", "c": "2"}, "e": "5"}
     value = changed.get("d.b")
     assert value is not None
-    assert str(value.place) == "--set d.b=9"
+    assert str(value.position) == "--set d.b=9"
 
 
 def test_all_bad_assignments_are_found(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_all_bad_assignments_are_found(tmp_path: Path) -> None:
 
 
 def test_defaults_leave_what_is_given() -> None:
-    place = Place("test", 1)
-    one, two = ScalarNode(place, "1"), ScalarNode(place, "2")
-    tree = MappingNode(place, {"a": one, "b": MappingNode(place, {"c": one})})
+    position = Position("test", 1)
+    one, two = ScalarNode(position, "1"), ScalarNode(position, "2")
+    tree = MappingNode(position, {"a": one, "b": MappingNode(position, {"c": one})})
     for key in ("a", "a.x", "b.c", "b.d", "e.f"):
         tree = tree.put_default(key, two)
     assert plain(tree) == {"a": "1", "b": {"c": "1", "d": "2"}, "e": {"f": "2"}}

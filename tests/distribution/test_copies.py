@@ -11,7 +11,7 @@ from atd_dask.distribution import copies
 from atd_dask.distribution.copies import find_copies
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.documents import CountBatch
-from atd_dask.text.counting import Gathering, Lexicon, WordCounts
+from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
 from tests.clusters import local_client
 
 WORDS = [f"word{n}" for n in range(300)]
@@ -42,7 +42,7 @@ def parts():
     with ExitStack() as scratch:
         parts = {}
         for name, documents in (("train", train), ("validation", draw(rng, 5)), ("test", test)):
-            parts[name] = scratch.enter_context(closing(Gathering(lexicon)))
+            parts[name] = scratch.enter_context(closing(CountSpool(lexicon)))
             for start in range(0, len(documents), 7):
                 batch = make_batch(documents[start : start + 7], f"{name}{start}-")
                 parts[name].add(WordCounts(WORDS, batch))
@@ -79,6 +79,6 @@ def test_every_cluster_finds_the_same(parts, monkeypatch):
 
 
 def test_parts_without_documents_have_no_copies():
-    with closing(Gathering(Lexicon())) as empty:
+    with closing(CountSpool(Lexicon())) as empty:
         found = find_copies(Runner(), {"test": empty})
     assert len(found["test"].copy_of) == len(found["test"].in_training) == 0

@@ -21,7 +21,7 @@ from atd_dask.kernels.model import Block
 from atd_dask.kernels.proposals import Proposal
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.detection_checkpoints import DetectionKeeper
+from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 
@@ -66,7 +66,7 @@ def rules(**changes):
         "stop": MembershipRule(replicates=200),
         "settle": True,
         "pool": "validation+batch",
-        "mothers": 10,
+        "donors": 10,
         "replicates": 200,
         "level": 0.01,
         "settling": SettleRule(),
@@ -78,10 +78,10 @@ def rules(**changes):
     return DetectionRules(**(given | changes))
 
 
-def run(problem, client=None, keeper=None, **changes):
+def run(problem, client=None, checkpointer=None, **changes):
     table, train, validation, test = problem
     pools = {"train": train, "validation": validation}
-    return detect(table, test, pools, rules(**changes), 1, client, keeper)
+    return detect(table, test, pools, rules(**changes), 1, client, checkpointer)
 
 
 def digest(clusters):
@@ -108,7 +108,7 @@ def test_planted_documents_are_found(problem):
     first, *others = run(problem)
     assert first.significant
     assert first.search_p_value <= 0.01
-    assert first.support > max(first.chance)
+    assert first.support > max(first.calibration_support)
     assert len(set(first.documents) & set(PLANTED)) >= 18
     assert len(set(first.documents) - set(PLANTED)) <= 4
     assert not any(other.significant for other in others)
@@ -185,7 +185,7 @@ class InterruptedDetectionError(Exception):
 
 @pytest.mark.parametrize("moment", [1, 3, 7])
 def test_an_interrupted_detection_goes_on(tmp_path, problem, expected, moment):
-    class Interrupting(DetectionKeeper):
+    class Interrupting(DetectionCheckpointer):
         calls = 0
 
         def save_scores(self, index, scores):
@@ -196,7 +196,7 @@ def test_an_interrupted_detection_goes_on(tmp_path, problem, expected, moment):
 
     checkpoints = Checkpoints(str(tmp_path), "key")
     with pytest.raises(InterruptedDetectionError):
-        run(problem, keeper=Interrupting(checkpoints))
+        run(problem, checkpointer=Interrupting(checkpoints))
     done = []
     original = ClusterBootstrap.scores
 
@@ -206,7 +206,7 @@ def test_an_interrupted_detection_goes_on(tmp_path, problem, expected, moment):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClusterBootstrap, "scores", count)
-        assert digest(run(problem, keeper=DetectionKeeper(checkpoints))) == expected
+        assert digest(run(problem, checkpointer=DetectionCheckpointer(checkpoints))) == expected
     assert len(done) < sum(len(scores) // 8 for _, _, scores, *_ in expected)
 
 
@@ -230,13 +230,13 @@ def test_odd_batches_have_an_outcome(problem):
 
 def test_a_pool_that_is_too_thin_is_noticed(problem):
     table, train, validation, test = problem
-    thin = rules(pool="validation", mothers=1, failures=1, searches=0)
+    thin = rules(pool="validation", donors=1, failures=1, searches=0)
     (cluster,) = detect(table, test, {"train": train, "validation": empty()}, thin, 1)
     assert cluster.documents
     assert not cluster.significant
     one = MemoryCorpus(validation.rows(0, 1), N_WORDS)
     cluster, *_ = detect(table, test, {"train": train, "validation": one}, thin, 1)
-    assert cluster.only_mother == len(cluster.documents)
+    assert cluster.only_donor == len(cluster.documents)
 
 
 class Killer:
@@ -285,25 +285,25 @@ def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
 def test_proposals_are_not_made_again(tmp_path, problem, expected, monkeypatch):
     checkpoints = Checkpoints(str(tmp_path), "key")
 
-    class Interrupting(DetectionKeeper):
+    class Interrupting(DetectionCheckpointer):
         def save_proposals(self, index, proposals):
             super().save_proposals(index, proposals)
             raise InterruptedDetectionError
 
     with pytest.raises(InterruptedDetectionError):
-        run(problem, keeper=Interrupting(checkpoints))
+        run(problem, checkpointer=Interrupting(checkpoints))
     monkeypatch.setattr(cluster_search, "settle_start", None)
-    keeper = DetectionKeeper(checkpoints)
-    keeper.save_chance([HeldOutSearch(0.0)] * 3)
-    assert digest(run(problem, keeper=keeper, max_clusters=1)) == expected[:1]
+    checkpointer = DetectionCheckpointer(checkpoints)
+    checkpointer.save_calibration([HeldOutSearch(0.0)] * 3)
+    assert digest(run(problem, checkpointer=checkpointer, max_clusters=1)) == expected[:1]
 
 
 def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
     table, train, validation, _ = problem
-    keeper = DetectionKeeper(Checkpoints(str(tmp_path), "key"))
-    first, *_ = run(problem, keeper=keeper, searches=4, max_clusters=1)
-    assert first.chance.tolist() == [search.support for search in first.searches]
-    assert keeper.load_chance() == list(first.searches)
+    checkpointer = DetectionCheckpointer(Checkpoints(str(tmp_path), "key"))
+    first, *_ = run(problem, checkpointer=checkpointer, searches=4, max_clusters=1)
+    assert first.calibration_support.tolist() == [search.support for search in first.searches]
+    assert checkpointer.load_calibration() == list(first.searches)
     found = [search for search in first.searches if search.size]
     for search in found:
         assert 0 < len(search.documents) <= min(search.size, calibration.NAMED_DOCUMENTS)
@@ -319,7 +319,7 @@ def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
 def test_the_documents_of_a_held_out_search_are_rows_of_the_normal_ones(problem):
     """The words that a search names are in the documents that it names."""
     table, train, validation, test = problem
-    searched = calibration.ChanceSearch(
+    searched = calibration.Calibration(
         table, {"train": train, "validation": validation}, rules(), test.n_docs, 1
     )
     searches = [calibration.search_held_out(searched, index) for index in range(4)]
@@ -333,7 +333,7 @@ def test_the_documents_of_a_held_out_search_are_rows_of_the_normal_ones(problem)
 def test_held_out_searches_that_an_earlier_version_kept(tmp_path):
     checkpoints = Checkpoints(str(tmp_path), "key")
     checkpoints.save("chance", {}, {"support": np.array([1.5, 0.0])})
-    kept = DetectionKeeper(checkpoints).load_chance()
+    kept = DetectionCheckpointer(checkpoints).load_calibration()
     assert kept == [HeldOutSearch(1.5, size=None), HeldOutSearch(0.0, size=None)]
 
 
@@ -343,7 +343,7 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem):
     checkpoints = Checkpoints(str(tmp_path), "key")
     grown = []
 
-    class Interrupting(DetectionKeeper):
+    class Interrupting(DetectionCheckpointer):
         def save_growth(self, index, growth):
             super().save_growth(index, growth)
             grown.append(growth)
@@ -353,13 +353,13 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_search, "SECONDS_BETWEEN", 0)
         with pytest.raises(InterruptedDetectionError):
-            run(problem, keeper=Interrupting(checkpoints), **alone)
-        kept = DetectionKeeper(checkpoints).load_growth(1)
+            run(problem, checkpointer=Interrupting(checkpoints), **alone)
+        kept = DetectionCheckpointer(checkpoints).load_growth(1)
         assert len(kept.steps) == 9
         assert not kept.ended
         patch.setattr(cluster_search, "preview_clusters", None)
-        keeper = DetectionKeeper(checkpoints)
-        assert digest(run(problem, keeper=keeper, **alone)) == expected
+        checkpointer = DetectionCheckpointer(checkpoints)
+        assert digest(run(problem, checkpointer=checkpointer, **alone)) == expected
 
 
 def test_lda_in_place_of_the_parsimonious_model(problem):

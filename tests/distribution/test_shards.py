@@ -17,7 +17,7 @@ from atd_dask.kernels.growth import BicRule
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
-from atd_dask.storage.detection_checkpoints import DetectionKeeper
+from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from tests.clusters import local_client
 from tests.distribution.test_detection import (
     N_WORDS,
@@ -43,10 +43,10 @@ def stores(problem, tmp_path_factory):  # noqa: F811
     return table, *(CorpusStore.open(folder / name) for name in names)
 
 
-def run(stores, client=None, keeper=None, **changes):
+def run(stores, client=None, checkpointer=None, **changes):
     table, train, validation, test = stores
     corpora = {"train": train, "validation": validation}
-    return detect(table, test, corpora, rules(**changes), 1, client, keeper)
+    return detect(table, test, corpora, rules(**changes), 1, client, checkpointer)
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,11 @@ def cut(monkeypatch):
     monkeypatch.setattr(replicates, "DOCUMENTS_AT_ONCE", 1200)
 
 
-def chance_of(found):
-    return [None if cluster.chance is None else cluster.chance.tolist() for cluster in found]
+def support_of(found):
+    return [
+        None if cluster.calibration_support is None else cluster.calibration_support.tolist()
+        for cluster in found
+    ]
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(0, 0), (1, 2), (2, 1)])
@@ -84,9 +87,9 @@ def test_every_cluster_gives_the_bytes_of_a_batch_in_one_piece(
     "changes",
     [
         {"pool": "validation"},
-        {"pool": "train", "mothers": 1},
+        {"pool": "train", "donors": 1},
         {"settle": False, "stop": BicRule(), "remember": False, "max_clusters": 2},
-        {"settle": False, "mothers": 1, "seeds": 1},
+        {"settle": False, "donors": 1, "seeds": 1},
         pytest.param({"authors": True}, marks=pytest.mark.long),
         pytest.param({"lda": True, "max_size": 12}, marks=pytest.mark.long),
     ],
@@ -99,8 +102,8 @@ def test_every_rule_gives_the_bytes_of_a_batch_in_one_piece(stores, changes, req
     request.getfixturevalue("cut")
     found = run(stores, **changes)
     assert digest(found) == digest(whole)
-    assert chance_of(found) == chance_of(whole)
-    assert [c.only_mother for c in found] == [c.only_mother for c in whole]
+    assert support_of(found) == support_of(whole)
+    assert [c.only_donor for c in found] == [c.only_donor for c in whole]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, stores, c
     checkpoints = Checkpoints(str(tmp_path), "key")
     grown = []
 
-    class Interrupting(DetectionKeeper):
+    class Interrupting(DetectionCheckpointer):
         def save_growth(self, index, growth):
             super().save_growth(index, growth)
             grown.append(growth)
@@ -146,18 +149,18 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, stores, c
                 raise InterruptedDetectionError
 
     with pytest.raises(InterruptedDetectionError):
-        run(stores, keeper=Interrupting(checkpoints), **alone)
+        run(stores, checkpointer=Interrupting(checkpoints), **alone)
     assert [len(growth.steps) for growth in grown] == list(range(10))
-    monkeypatch.setattr(cluster_search.SpreadSearch, "_preview", None)
+    monkeypatch.setattr(cluster_search.ShardedClusterSearch, "_preview", None)
     again = []
 
-    class Watching(DetectionKeeper):
+    class Watching(DetectionCheckpointer):
         def save_growth(self, index, growth):
             super().save_growth(index, growth)
             again.append(growth)
 
-    keeper = Watching(checkpoints)
-    assert digest(run(stores, keeper=keeper, **alone)) == expected
+    checkpointer = Watching(checkpoints)
+    assert digest(run(stores, checkpointer=checkpointer, **alone)) == expected
     assert min(len(growth.steps) for growth in again) == 9
 
 

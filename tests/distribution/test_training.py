@@ -14,7 +14,7 @@ from atd_dask.distribution.training import Iteration, Training, Widening, train_
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.order_checkpoints import SearchKeeper
+from atd_dask.storage.order_checkpoints import OrderCheckpointer
 from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 
@@ -73,7 +73,7 @@ def test_every_cluster_gives_the_same_bytes(
 def test_orders_and_iterations_are_told(training, expected, monkeypatch):
     monkeypatch.setattr(driver, "SECONDS_BETWEEN", 0.0)
     heard = []
-    searches = train_restarts(training, 2, tell=lambda *told: heard.append(told))
+    searches = train_restarts(training, 2, on_progress=lambda *told: heard.append(told))
     assert digest(searches) == expected
     for restart, search in enumerate(searches):
         told = [done for number, done in heard if number == restart]
@@ -87,7 +87,7 @@ def test_orders_and_iterations_are_told(training, expected, monkeypatch):
         ]
     far = []
     with local_client(1) as client:
-        train_restarts(training, 2, client, tell=lambda *told: far.append(told))
+        train_restarts(training, 2, client, on_progress=lambda *told: far.append(told))
     # Reports of workers may come late, when the training is over.
     assert any(isinstance(done, Iteration) for _, done in far)
     assert all(told in heard for told in far)
@@ -172,7 +172,7 @@ def test_widening_gives_the_same_bytes_on_a_cluster(narrow, widened, whole, monk
 
 def test_widening_is_told(narrow, widened):
     heard = []
-    train_restarts(narrow, 1, tell=lambda restart, done: heard.append(done))
+    train_restarts(narrow, 1, on_progress=lambda restart, done: heard.append(done))
     told = [done for done in heard if isinstance(done, Widening)]
     assert [(one.tried, one.most) for one in told] == [(5, 10), (10, 20)]
     assert told[0].best in (4, 5)
@@ -200,10 +200,10 @@ def test_an_interrupted_widening_goes_on_from_its_checkpoint(tmp_path, narrow, w
 
 def check_resumption(folder, training, restarts, expected, is_moment):
     """A search that breaks off at a moment and is taken up again ends with the same bytes."""
-    keeper = SearchKeeper(Checkpoints(str(folder), "key"), seconds_between=0)
+    checkpointer = OrderCheckpointer(Checkpoints(str(folder), "key"), seconds_between=0)
     states = []
 
-    class Interrupting(SearchKeeper):
+    class Interrupting(OrderCheckpointer):
         def keep(self, restart):
             inner = super().keep(restart)
 
@@ -215,19 +215,19 @@ def check_resumption(folder, training, restarts, expected, is_moment):
 
             return keep
 
-    broken = Interrupting(keeper.checkpoints, seconds_between=0)
+    broken = Interrupting(checkpointer.checkpoints, seconds_between=0)
     with pytest.raises(InterruptedSearchError):
-        train_restarts(training, restarts, keeper=broken)
-    assert keeper.load(0, training_shared(training)) is not None
-    assert digest(train_restarts(training, restarts, keeper=keeper)) == expected
+        train_restarts(training, restarts, checkpointer=broken)
+    assert checkpointer.load(0, training_shared(training)) is not None
+    assert digest(train_restarts(training, restarts, checkpointer=checkpointer)) == expected
     again = []
 
-    class Counting(SearchKeeper):
+    class Counting(OrderCheckpointer):
         def keep(self, restart):
             return again.append
 
-    counting = Counting(keeper.checkpoints)
-    assert digest(train_restarts(training, restarts, keeper=counting)) == expected
+    counting = Counting(checkpointer.checkpoints)
+    assert digest(train_restarts(training, restarts, checkpointer=counting)) == expected
     assert again == []
 
 

@@ -17,7 +17,7 @@ from atd_dask.evaluation.results import (
 )
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.calibration import HeldOutSearch, estimate_chance
+from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.growth import Growth, Step
 from atd_dask.kernels.model import Block
@@ -68,7 +68,7 @@ def test_candidates_of_equal_support_stay_in_their_order():
 
 def test_support_and_what_it_is_compared_with():
     (entry,) = describe(make_candidate(5.0, False))
-    chance = estimate_chance(5.0, np.array([1.0, 5.0, 9.0]))
+    chance = estimate_p_value(5.0, np.array([1.0, 5.0, 9.0]))
     assert (entry["support"], entry["search_p_value"], entry["p_value"]) == (5.0, chance, 0.2)
     assert entry["reference_support"] == [1.0, 5.0, 9.0]
     assert entry["growth"] == []
@@ -108,7 +108,7 @@ def test_the_table_of_documents():
     for row in rows:
         assert (row["cluster"], row["significant"]) == ("1", "True")
         assert (row["support"], row["p_value"]) == ("9.5", "0.2")
-        assert float(row["search_p_value"]) == estimate_chance(9.5, np.array([1.0, 5.0, 9.0]))
+        assert float(row["search_p_value"]) == estimate_p_value(9.5, np.array([1.0, 5.0, 9.0]))
 
 
 def test_the_table_tells_of_repeats_if_there_were_any():

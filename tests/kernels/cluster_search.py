@@ -16,9 +16,9 @@ from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
     OrderRange,
-    SearchState,
-    search_orders,
-    start_search,
+    SelectionState,
+    select_order,
+    start_selection,
 )
 from atd_dask.kernels.word_switches import SharedModel
 from atd_dask.text import readers
@@ -53,8 +53,8 @@ def random_counts(rng):
 class Iteration:
     """One GEM iteration: what the documents started from, under which words, and what came out."""
 
-    state: SearchState
-    previous: SearchState
+    state: SelectionState
+    previous: SelectionState
     table: WordTable
     start: Proportions
     slope: Any
@@ -104,9 +104,9 @@ def watch_search(
         seeds = seed_topics(
             corpus.lengths(), lambda d: corpus.rows(d, d + 1), n_words, orders.max, seed, 0
         )
-        previous = start_search(common, seeds)
+        previous = start_selection(common, seeds)
     else:
-        previous = SearchState(table, iteration=-1)
+        previous = SelectionState(table, iteration=-1)
     iterations = []
 
     def keep(state):
@@ -115,7 +115,7 @@ def watch_search(
             iterations.append(Iteration(state, previous, *passes.fitted.pop()))
         previous = state
 
-    end = search_orders(
+    end = select_order(
         passes,
         common,
         previous,

@@ -31,7 +31,7 @@ def draws(replicate, part):
 
 
 def skip_block(stream):
-    """The first number of a stream, which chooses the mother; the rest of its block is not used."""
+    """The first number of a stream, which chooses the donor; the rest of its block is not used."""
     first = next(stream)
     for _ in range(3):
         next(stream)
@@ -64,13 +64,13 @@ def make_bootstrap(case, nearest=1, once=False):
 
 @given(cases(), st.integers(1, 3))
 @settings(max_examples=25)
-def test_mothers_are_the_most_similar_documents(case, nearest):
+def test_donors_are_the_most_similar_documents(case, nearest):
     _, pool, theta = make_bootstrap(case, nearest)
     for query in theta:
         similar = [naive.cosine(other, query) for other in theta]
         least = sorted(similar, reverse=True)[nearest - 1]
         expected = [d for d, value in enumerate(similar) if value >= least - 1e-12]
-        assert pool.mothers(query).tolist() == expected
+        assert pool.donors(query).tolist() == expected
 
 
 @given(cases(), st.integers(0, 2**40))
@@ -80,18 +80,18 @@ def test_a_bootstrap_cluster_is_that_of_the_algorithm(case, replicate):
     bootstrap, pool, theta = make_bootstrap(case)
     drawn = dense(bootstrap.draw(replicate), table.n_words)
     for d in range(3):
-        mothers = pool.mothers(theta[d])
+        donors = pool.donors(theta[d])
         stream = draws(replicate, d)
-        mother = mothers[skip_block(stream) * len(mothers) >> 32]
+        donor = donors[skip_block(stream) * len(donors) >> 32]
         length = int(counts[d].sum())
-        assert drawn[d].tolist() == naive.bootstrap_document(counts[mother], length, stream)
+        assert drawn[d].tolist() == naive.bootstrap_document(counts[donor], length, stream)
 
 
 @given(cases(), st.integers(0, 50))
 @settings(max_examples=25)
-def test_no_mother_serves_twice_while_there_is_another(case, replicate):
+def test_no_donor_serves_twice_while_there_is_another(case, replicate):
     counts, _ = case
-    # Each document has a word of its own and hardly another, so its mother can be told.
+    # Each document has a word of its own and hardly another, so its donor can be told.
     own = np.eye(len(counts), counts.shape[1], dtype=int) * 1000 + counts
     own = own[: min(own.shape)]
     if len(own) < 3:
@@ -124,12 +124,12 @@ def test_as_many_replicates_reach_a_share_as_in_a_loop(case):
     counts, _ = case
     bootstrap, pool, theta = make_bootstrap(case)
     topic = train_alternative(bootstrap.fitter.context, make_block(counts[:2]))
-    mothers = pool.mothers(theta[0])
+    donors = pool.donors(theta[0])
     shares = []
     for replicate in range(30):
         stream = draws(replicate, 0)
-        mother = mothers[skip_block(stream) * len(mothers) >> 32]
-        document = naive.bootstrap_document(counts[mother], int(counts[0].sum()), stream)
+        donor = donors[skip_block(stream) * len(donors) >> 32]
+        document = naive.bootstrap_document(counts[donor], int(counts[0].sum()), stream)
         (share,) = alternative.new_topic_shares(
             bootstrap.fitter.context, topic.probabilities, *make_block([document]).arrays
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels import blocks
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.calibration import BlocksOf, SomeRows, draw_held_out, estimate_chance, refit
+from atd_dask.kernels.calibration import BlocksOf, SomeRows, draw_held_out, estimate_p_value, refit
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.passes import LocalPasses
 from atd_dask.kernels.training import Convergence
@@ -89,7 +89,7 @@ def refit_from_scratch(corpus):
 
 @given(st.floats(-50, 500), st.lists(st.floats(0, 60), min_size=1, max_size=30))
 def test_chance_is_that_of_the_law(support, references):
-    chance = estimate_chance(support, np.array(references))
+    chance = estimate_p_value(support, np.array(references))
     expected = naive.chance_of_maximum(support, references)
     np.testing.assert_allclose(chance, expected, rtol=1e-6, atol=1e-9)
     assert 1e-6 <= chance <= 1
@@ -98,13 +98,13 @@ def test_chance_is_that_of_the_law(support, references):
 def test_maxima_of_chance_get_uniform_p_values():
     rng = np.random.default_rng(3)
     drawn = 8 + 3 * rng.gumbel(size=(20_000, 20))
-    p_values = np.array([estimate_chance(row[0], row[1:]) for row in drawn])
+    p_values = np.array([estimate_p_value(row[0], row[1:]) for row in drawn])
     for level in (0.01, 0.05, 0.2, 0.5):
         assert np.mean(p_values <= level) == pytest.approx(level, rel=0.15)
 
 
 def test_what_a_search_has_reached_is_no_rare_chance():
     one_outlier = np.append(np.zeros(18), 40.0)
-    assert estimate_chance(39.0, one_outlier) >= 0.05
-    assert estimate_chance(100.0, np.zeros(19)) == 1e-6
-    assert estimate_chance(0.0, np.zeros(19)) > 0.9
+    assert estimate_p_value(39.0, one_outlier) >= 0.05
+    assert estimate_p_value(100.0, np.zeros(19)) == 1e-6
+    assert estimate_p_value(0.0, np.zeros(19)) > 0.9

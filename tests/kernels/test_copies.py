@@ -51,7 +51,7 @@ def change(rng, document, n_changes):
 
 
 @st.composite
-def families(draw):
+def donor_lists(draw):
     """Documents of which some are changed more or less, and the parts they stand in."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     documents = []
@@ -79,7 +79,7 @@ def find(documents, parts=None):
 
 
 @settings(max_examples=60, deadline=None)
-@given(families())
+@given(donor_lists())
 def test_documents_that_meet_are_parted_as_the_definition_says(case):
     documents, parts = case
     # Documents that are too short are in no bucket.
@@ -94,7 +94,7 @@ def test_documents_that_meet_are_parted_as_the_definition_says(case):
 
 
 @settings(max_examples=30, deadline=None)
-@given(families())
+@given(donor_lists())
 def test_signatures_are_as_defined(case):
     documents, _ = case
     found = sign_documents(make_documents(documents), KEYS)

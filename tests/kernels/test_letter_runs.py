@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from atd_dask.kernels import letter_runs
-from atd_dask.kernels.letter_runs import PIECE, RunTable
+from atd_dask.kernels.letter_runs import PIECE, TokenTable
 
 N_PIECES = 5
 
@@ -54,7 +54,7 @@ def check(table, batches):
 @example([[b"abcd", b"abc d", b"abcde"], [b"", b"b"], []])
 @example([[b"abcdefgh abcd efgh"]])
 def test_numbers_are_those_of_a_dictionary(secrets, batches):
-    check(RunTable(SECRETS[secrets]), batches)
+    check(TokenTable(SECRETS[secrets]), batches)
 
 
 @pytest.mark.parametrize("secrets", SECRETS)
@@ -63,11 +63,11 @@ def test_a_table_grows_with_the_runs(secrets, monkeypatch):
     words = [
         f"{chr(97 + n % 26)}{chr(97 + n // 26)}{'long' * (n % 4)}".encode() for n in range(600)
     ]
-    check(RunTable(SECRETS[secrets]), [[b" ".join(words)], words[::-1], [b"-".join(words[::3])]])
+    check(TokenTable(SECRETS[secrets]), [[b" ".join(words)], words[::-1], [b"-".join(words[::3])]])
 
 
 def test_runs_are_read_from_a_place_on():
-    table = RunTable(SECRETS["random"])
+    table = TokenTable(SECRETS["random"])
     table.number([b"one two"])
     first, place = table.read()
     assert first == [b"one", b"two"]

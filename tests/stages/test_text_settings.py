@@ -12,7 +12,7 @@ from atd_dask.cli.outputs import make_progress
 from atd_dask.config.loader import load
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
-from atd_dask.stages.text_settings import settle_as
+from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.runs import corpus_path
 from atd_dask.text import segmentation
@@ -176,7 +176,7 @@ def test_a_planted_group_is_found_in_another_language(tmp_path, capsys, language
         assert told["language"] == language.name
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "<mark" in page
-    settled = settle_as(config, corpus_path(config.output, "train"))
+    settled = resolve_as(config, corpus_path(config.output, "train"))
     assert settled.corpus.text.language == language.name
 
 

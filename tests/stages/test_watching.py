@@ -12,9 +12,9 @@ from atd_dask.stages.watching import watch_detection
 def watch(*events):
     """The lines that events give, without their times."""
     stream = io.StringIO()
-    with watch_detection(Progress(PlainLines(stream, seconds=0)), 1000, 20) as tell:
+    with watch_detection(Progress(PlainLines(stream, seconds=0)), 1000, 20) as on_progress:
         for event, facts in events:
-            tell(event, facts)
+            on_progress(event, facts)
     return stream.getvalue().splitlines()
 
 
@@ -65,8 +65,8 @@ def test_what_breaks_off_is_shown_as_such() -> None:
     progress = Progress(PlainLines(stream, seconds=0))
 
     def break_off() -> None:
-        with watch_detection(progress, 1000, 20) as tell:
-            tell("growth", {"cluster": 1, "size": 12, "score": 1.0})
+        with watch_detection(progress, 1000, 20) as on_progress:
+            on_progress("growth", {"cluster": 1, "size": 12, "score": 1.0})
             raise KeyboardInterrupt("now")
 
     with pytest.raises(KeyboardInterrupt, match="now"):

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atd_dask.kernels.training import OrderRange, SearchState
+from atd_dask.kernels.training import OrderRange, SelectionState
 from atd_dask.storage import checkpoints as checkpoints_module
 from atd_dask.storage import order_checkpoints as searches_module
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.order_checkpoints import SearchKeeper, load_search, save_search
+from atd_dask.storage.order_checkpoints import OrderCheckpointer, load_selection, save_selection
 from tests.kernels.cluster_search import watch_search
 from tests.kernels.strategies import make_block
 
@@ -117,7 +117,7 @@ def test_all_pieces_are_forgotten_whatever_their_key(tmp_path: Path, scheme: str
 
 
 @pytest.fixture(scope="module")
-def states() -> list[SearchState]:
+def states() -> list[SelectionState]:
     """A search from its first pass to its end."""
     counts = np.random.default_rng(3).poisson(1.2, (30, 12))
     counts[:15, :6] += 3
@@ -126,28 +126,28 @@ def states() -> list[SearchState]:
 
 
 def test_every_state_of_a_search_is_read_as_it_was_kept(
-    tmp_path: Path, states: list[SearchState]
+    tmp_path: Path, states: list[SelectionState]
 ) -> None:
     checkpoints = Checkpoints(str(tmp_path), "key")
     shared = states[0].table.shared
-    assert load_search(checkpoints, "s", shared) is None
+    assert load_selection(checkpoints, "s", shared) is None
     for state in states:
-        save_search(checkpoints, "s", state)
-        check_same(load_search(checkpoints, "s", shared), state)
+        save_selection(checkpoints, "s", state)
+        check_same(load_selection(checkpoints, "s", shared), state)
     assert states[-1].finished
     assert {state.start is None for state in states} == {True, False}
 
 
 def test_a_state_is_kept_after_every_order_and_now_and_then(
-    tmp_path: Path, states: list[SearchState], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, states: list[SelectionState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    saved: list[SearchState] = []
+    saved: list[SelectionState] = []
     monkeypatch.setattr(searches_module.time, "monotonic", lambda: now)
     monkeypatch.setattr(
         searches_module, "save_search", lambda *arguments: saved.append(arguments[-1])
     )
-    keep = SearchKeeper(Checkpoints(str(tmp_path), "key"), seconds_between=10).keep(0)
+    keep = OrderCheckpointer(Checkpoints(str(tmp_path), "key"), seconds_between=10).keep(0)
     for state in states:
         keep(state)
     assert [len(state.records) for state in saved] == [0, *range(1, len(states[-1].records) + 1)]
@@ -163,11 +163,11 @@ def test_a_state_is_kept_after_every_order_and_now_and_then(
     assert saved == [states[-1]]
 
 
-def test_restarts_are_kept_apart(tmp_path: Path, states: list[SearchState]) -> None:
-    keeper = SearchKeeper(Checkpoints(str(tmp_path), "key"))
-    keeper.keep(0)(states[0])
-    keeper.keep(1)(states[-1])
+def test_restarts_are_kept_apart(tmp_path: Path, states: list[SelectionState]) -> None:
+    checkpointer = OrderCheckpointer(Checkpoints(str(tmp_path), "key"))
+    checkpointer.keep(0)(states[0])
+    checkpointer.keep(1)(states[-1])
     shared = states[0].table.shared
-    check_same(keeper.load(0, shared), states[0])
-    check_same(keeper.load(1, shared), states[-1])
-    assert keeper.load(2, shared) is None
+    check_same(checkpointer.load(0, shared), states[0])
+    check_same(checkpointer.load(1, shared), states[-1])
+    assert checkpointer.load(2, shared) is None

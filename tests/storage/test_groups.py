@@ -10,7 +10,7 @@ import zarr
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage.groups import TEXT, GroupWriter, SealedGroup
-from atd_dask.storage.locations import Place
+from atd_dask.storage.locations import Location
 from atd_dask.storage.verification import verify
 
 PROBABILITIES = np.linspace(0, 1, 12).reshape(3, 4)
@@ -118,7 +118,7 @@ def test_a_writer_whose_files_were_taken_does_not_finish(tmp_path: Path) -> None
     with GroupWriter(tmp_path / "g", "atd-dask-model/1") as writer:
         writer.group("", {})
         writer.put("a", np.arange(3))
-        (partial,) = Place.of(tmp_path / "g").partials()
+        (partial,) = Location.of(tmp_path / "g").partials()
         (Path(partial.url) / "a" / "c" / "0").unlink()
         with pytest.raises(InputError, match=r"only one writer may make .*g at a time"):
             writer.seal({})

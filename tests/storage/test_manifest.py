@@ -10,7 +10,7 @@ import pytest
 
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage.groups import TEXT
-from atd_dask.storage.locations import MANIFEST, UNFINISHED, Place
+from atd_dask.storage.locations import MANIFEST, UNFINISHED, Location
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -82,38 +82,38 @@ def test_the_digest_depends_on_the_content_alone() -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.of(tmp_path / "store")
+def location(tmp_path: Path) -> Location:
+    return Location.of(tmp_path / "store")
 
 
-def test_nothing_there_is_said(place: Place) -> None:
+def test_nothing_there_is_said(location: Location) -> None:
     with pytest.raises(InputError, match=r"there is no store at .*store: ingest it first"):
-        read_manifest(place)
+        read_manifest(location)
 
 
-def test_a_zarr_group_of_another_program_is_refused(place: Place) -> None:
-    place.write("zarr.json", b"{}")
+def test_a_zarr_group_of_another_program_is_refused(location: Location) -> None:
+    location.write("zarr.json", b"{}")
     with pytest.raises(InputError, match="not a finished store of atd-dask, it has no manifest"):
-        read_manifest(place)
+        read_manifest(location)
 
 
-def test_an_interrupted_move_is_refused(place: Place) -> None:
-    place.write(MANIFEST, UNFINISHED)
+def test_an_interrupted_move_is_refused(location: Location) -> None:
+    location.write(MANIFEST, UNFINISHED)
     with pytest.raises(InputError, match="not a finished store, its writing was interrupted"):
-        read_manifest(place)
+        read_manifest(location)
 
 
-def test_a_damaged_manifest_is_refused(place: Place) -> None:
-    place.write(MANIFEST, SMALL.to_bytes()[:-1])
+def test_a_damaged_manifest_is_refused(location: Location) -> None:
+    location.write(MANIFEST, SMALL.to_bytes()[:-1])
     with pytest.raises(DamagedStoreError, match=r"manifest.json of .*store is damaged"):
-        read_manifest(place)
+        read_manifest(location)
 
 
 @pytest.mark.parametrize("name", ["atd-dask-corpus", "corpus/1", "atd-dask-corpus/x", ""])
-def test_a_manifest_without_a_format_of_ours_is_refused(place: Place, name: str) -> None:
-    place.write(MANIFEST, replace(SMALL, format=name).to_bytes())
+def test_a_manifest_without_a_format_of_ours_is_refused(location: Location, name: str) -> None:
+    location.write(MANIFEST, replace(SMALL, format=name).to_bytes())
     with pytest.raises(InputError, match=f"not a store of atd-dask, its format is '{name}'"):
-        read_manifest(place)
+        read_manifest(location)
 
 
 def test_kind_and_version_must_fit() -> None:

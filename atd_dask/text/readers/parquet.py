@@ -42,11 +42,11 @@ class RowGroup:
                     row += 1
 
     def _document(self, record: dict[str, object], row: int) -> Document | Skipped:
-        place = f"{clean_text(self.file.url)}:{row}"
+        location = f"{clean_text(self.file.url)}:{row}"
         text = record[self.source.text_field]
         if isinstance(text, str) and len(text.encode("utf-8", "replace")) > self.max_bytes:
-            return Skipped(TOO_LARGE, place)
-        return make_document(record, self.source, place, f"{self.file.name}:{row}")
+            return Skipped(TOO_LARGE, location)
+        return make_document(record, self.source, location, f"{self.file.name}:{row}")
 
 
 def shards(

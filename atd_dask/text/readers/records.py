@@ -18,7 +18,7 @@ MOST_NAMES = 10
 
 
 def make_document(
-    record: Mapping[str, object], source: Source, place: str, fallback_id: str
+    record: Mapping[str, object], source: Source, location: str, fallback_id: str
 ) -> Document | Skipped:
     """The document of a record.
 
@@ -28,26 +28,26 @@ def make_document(
     text = record.get(source.text_field)
     if not isinstance(text, str):
         what = "no" if text is None else "no string in"
-        return Skipped(f"{what} field {source.text_field}", place)
+        return Skipped(f"{what} field {source.text_field}", location)
     name = _id(record.get(source.id_field), fallback_id)
     if name is None:
-        return Skipped(f"neither text nor a number in field {source.id_field}", place)
+        return Skipped(f"neither text nor a number in field {source.id_field}", location)
     labels = _labels(record.get(source.labels_field))
     if labels is None:
-        return Skipped(f"neither text nor a list of text in field {source.labels_field}", place)
+        return Skipped(f"neither text nor a list of text in field {source.labels_field}", location)
     return Document(name, text, labels)
 
 
-def check_columns(names: Sequence[str], source: Source, place: str) -> None:
+def check_columns(names: Sequence[str], source: Source, location: str) -> None:
     """A table must have the text column, and those that the user named; none of them twice."""
     for key in ("text_field", "id_field", "labels_field"):
         name = getattr(source, key)
         times = list(names).count(name)
         if times > 1:
-            raise InputError(f"column {name} ({key}) must stand once in {place}, got {times}")
+            raise InputError(f"column {name} ({key}) must stand once in {location}, got {times}")
         if not times and (key == "text_field" or name != getattr(_DEFAULTS, key)):
             columns = list_names(names)
-            raise InputError(f"{place} must have the column {name} ({key}), got {columns}")
+            raise InputError(f"{location} must have the column {name} ({key}), got {columns}")
 
 
 def check_fields(records: Iterable[Mapping[str, object]], source: Source) -> None:

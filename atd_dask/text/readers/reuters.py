@@ -59,22 +59,22 @@ class StoryFile:
         if data is None:
             with open_file(self.file.url) as stream:
                 data = stream.read(MAX_FILE_BYTES + 1)
-        place = clean_text(self.file.url)
+        location = clean_text(self.file.url)
         if len(data) > MAX_FILE_BYTES:
-            raise InputError(f"{place} must have at most {MAX_FILE_BYTES} bytes, has more")
+            raise InputError(f"{location} must have at most {MAX_FILE_BYTES} bytes, has more")
         parse = _parse_json if self.file.name.endswith(".json") else _parse_sgml
-        for story in parse(data, place):
+        for story in parse(data, location):
             yield self._document(story) if isinstance(story, Story) else story
 
     def _document(self, story: Story) -> Document | Skipped:
-        place = f"{clean_text(self.file.url)}, story {story.id}"
+        location = f"{clean_text(self.file.url)}, story {story.id}"
         text = _REUTER.sub("", f"{story.body}\n{story.title}")
         if not story.topics:
-            return Skipped("no topic", place)
+            return Skipped("no topic", location)
         if not story.body:
-            return Skipped("no body", place)
+            return Skipped("no body", location)
         if len(text) > self.max_bytes:
-            return Skipped(TOO_LARGE, place)
+            return Skipped(TOO_LARGE, location)
         return Document(story.id, text, story.topics)
 
 
@@ -104,15 +104,15 @@ def _is_story_file(name: str) -> bool:
     return _FILE_NAME.fullmatch(path.name) is not None and path.parent.name != "noIDs"
 
 
-def _parse_sgml(data: bytes, place: str) -> Iterator[Story | Skipped]:
+def _parse_sgml(data: bytes, location: str) -> Iterator[Story | Skipped]:
     """The stories of an SGML file. Its bytes are Latin-1, so every one of them is a character."""
     _, *stories = data.decode("latin-1").split("<REUTERS")
     if not stories:
-        raise InputError(f"{place} must hold stories in <REUTERS> elements, has none")
+        raise InputError(f"{location} must hold stories in <REUTERS> elements, has none")
     for number, story in enumerate(stories, 1):
         newid = _NEWID.search(story.partition(">")[0])
         if newid is None or "</REUTERS>" not in story:
-            yield Skipped("a damaged story", f"{place}, story number {number} of the file")
+            yield Skipped("a damaged story", f"{location}, story number {number} of the file")
             continue
         topics = (topic.partition("</D>")[0] for topic in _element("TOPICS", story).split("<D>"))
         yield Story(
@@ -138,17 +138,17 @@ def _character(code: int) -> str:
     return chr(code) if code < 0xD800 else "\ufffd"
 
 
-def _parse_json(data: bytes, place: str) -> Iterator[Story | Skipped]:
+def _parse_json(data: bytes, location: str) -> Iterator[Story | Skipped]:
     """The stories of a JSON file: a list of objects."""
     try:
         stories = json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} must be a JSON file, but is not: {error}") from error
+        raise InputError(f"{location} must be a JSON file, but is not: {error}") from error
     if not isinstance(stories, list):
-        raise InputError(f"{place} must be a JSON list of stories, but is not")
+        raise InputError(f"{location} must be a JSON list of stories, but is not")
     for number, story in enumerate(stories, 1):
         made = _story(story) if isinstance(story, dict) else None
-        yield made or Skipped("a damaged story", f"{place}, story number {number} of the file")
+        yield made or Skipped("a damaged story", f"{location}, story number {number} of the file")
 
 
 def _story(story: dict[str, object]) -> Story | None:

@@ -47,14 +47,14 @@ class Rows:
     def read(self) -> Iterator[Document | Skipped]:
         url = clean_text(self.file.url)
         for line, row in self.rows:
-            place = f"{url}:{line}"
+            location = f"{url}:{line}"
             if isinstance(row, str):
-                yield Skipped(row, place)
+                yield Skipped(row, location)
             elif len(row) != len(self.header):
-                yield Skipped("another number of fields than the header", place)
+                yield Skipped("another number of fields than the header", location)
             else:
                 record = dict(zip(self.header, row, strict=True))
-                yield make_document(record, self.source, place, f"{self.file.name}:{line}")
+                yield make_document(record, self.source, location, f"{self.file.name}:{line}")
 
 
 def shards(
