@@ -24,8 +24,8 @@ from atd_dask.kernels.fitters import Fitter
 from atd_dask.report.numbers import count, show_p_value
 from atd_dask.report.sentences import say_found, say_verdict
 from atd_dask.stages.shown_texts import find_tokeniser, read_shown_texts
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join
 from atd_dask.storage.models import read_model
 from atd_dask.storage.representatives import with_all_words
 from atd_dask.storage.runs import read_result

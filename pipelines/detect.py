@@ -29,7 +29,7 @@ from atd_dask.kernels.jit import STORE
 from atd_dask.pipelines.ingest import check_batch_labels
 from atd_dask.pipelines.train import train
 from atd_dask.stages.batches import open_batch
-from atd_dask.stages.results import (
+from atd_dask.stages.result_making import (
     make_result,
     warn_of_thin_pool,
     write_result,
@@ -37,10 +37,10 @@ from atd_dask.stages.results import (
 from atd_dask.stages.score_file import SCORES, keep_scores
 from atd_dask.stages.shown_texts import open_texts, read_wording
 from atd_dask.stages.watching import watch_detection
+from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
-from atd_dask.storage.files import join, read_file, write_file
 from atd_dask.storage.models import read_digest, read_model
 from atd_dask.storage.runs import (
     DOCUMENTS,
@@ -53,7 +53,7 @@ from atd_dask.storage.runs import (
     repeat_folders,
     run_folders,
 )
-from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client

@@ -19,7 +19,7 @@ from atd_dask.stages.text_settings import (
 )
 from atd_dask.storage.corpus import FORMAT, CorpusStore
 from atd_dask.storage.runs import corpus_path
-from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 from atd_dask.storage.texts import TextStore
 from atd_dask.text.options import describe_text
 

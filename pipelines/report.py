@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atd_dask.report import render
 from atd_dask.report.sources import read_sources
-from atd_dask.storage.files import join, write_file
+from atd_dask.storage.atomic_files import join, write_file
 
 
 def write_report(output: str) -> str:

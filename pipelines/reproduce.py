@@ -30,12 +30,12 @@ from atd_dask.evaluation.paper_tables import (
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
 from atd_dask.report import render_tables
+from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import read_model
 from atd_dask.storage.runs import corpus_path, model_path
-from atd_dask.storage.stages import stage_key
+from atd_dask.storage.stage_notes import stage_key
 from atd_dask.text.options import Source
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from atd_dask.pipelines.train import train
 from atd_dask.report.history import render_history
 from atd_dask.stages.run_record import record_run
 from atd_dask.stages.text_settings import resolve_as
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join
 from atd_dask.storage.runs import corpus_path, sweep_folder
 from atd_dask.sweeps.alerting import CALLER, deliver_alerts, find_alert, make_alert
 from atd_dask.sweeps.alerts import list_channels

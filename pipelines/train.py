@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.config.run_config import RunConfig, as_dict
 from atd_dask.errors import AtdError, InputError
 from atd_dask.stages.null_model import train_null_model
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join
 from atd_dask.storage.models import FORMAT, read_digest, write_model
 from atd_dask.storage.runs import MODEL, RunFolders, corpus_path, run_folders
-from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client

@@ -13,7 +13,7 @@ from atd_dask.evaluation import paper
 from atd_dask.evaluation.comparison import Spread, Task, best_place, judge_documents, judge_groups
 from atd_dask.evaluation.metrics import Agreement
 from atd_dask.evaluation.paper_tables import MethodFigures, Words, choose_words, find_cluster
-from atd_dask.stages.results import count_words
+from atd_dask.stages.result_making import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.runs import model_path

@@ -64,11 +64,11 @@ from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import complete_table
+from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, write_file
 from atd_dask.storage.runs import corpus_path
-from atd_dask.storage.stages import stage_key
+from atd_dask.storage.stage_notes import stage_key
 
 if TYPE_CHECKING:
     from atd_dask.bench.usage import Ingest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from atd_dask.cli.options import logging_options, scheduler_option, set_option
+from atd_dask.cli.common_options import logging_options, scheduler_option, set_option
 from atd_dask.cli.stopping import stopping_on_request
 from atd_dask.wording import clean
 
@@ -184,7 +184,7 @@ def bench_sweeps(progress: Progress, **options: Any) -> None:
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:
-    from atd_dask.cli.tables import print_table
+    from atd_dask.cli.printing import print_table
 
     lines = [[_show(value) for value in row.values()] for row in rows]
     print_table(list(rows[0]), lines, width=None)

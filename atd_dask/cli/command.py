@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from atd_dask.cli.bench_commands import bench
-from atd_dask.cli.options import (
+from atd_dask.cli.common_options import (
     FOUND,
     PROGRESS,
     VERBOSE,
@@ -106,7 +106,7 @@ def atd() -> None:
 @job_options
 def run(exit_code: bool, **options: Any) -> None:
     """Do the whole job that the file CONF describes."""
-    from atd_dask.cli.tables import print_clusters, print_corpora, print_model
+    from atd_dask.cli.printing import print_clusters, print_corpora, print_model
 
     output, made = _run_job(None, **options)
     print_corpora(made["corpus"])
@@ -119,7 +119,7 @@ def run(exit_code: bool, **options: Any) -> None:
 @job_options
 def ingest(**options: Any) -> None:
     """Make the corpus stores of CONF from its documents."""
-    from atd_dask.cli.tables import print_corpora
+    from atd_dask.cli.printing import print_corpora
 
     print_corpora(_run_job("ingest", **options)[1]["corpus"])
 
@@ -128,7 +128,7 @@ def ingest(**options: Any) -> None:
 @job_options
 def train(**options: Any) -> None:
     """Train the null model of CONF on its training store."""
-    from atd_dask.cli.tables import print_model
+    from atd_dask.cli.printing import print_model
 
     print_model(_run_job("train", **options)[1]["null_model"])
 
@@ -138,7 +138,7 @@ def train(**options: Any) -> None:
 @job_options
 def detect(exit_code: bool, **options: Any) -> None:
     """Find the clusters in the test store of CONF with its null model."""
-    from atd_dask.cli.tables import print_clusters
+    from atd_dask.cli.printing import print_clusters
 
     output, made = _run_job("detect", **options)
     print_clusters(made["result"])
@@ -150,7 +150,7 @@ def detect(exit_code: bool, **options: Any) -> None:
 @sweep_options
 def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
     """Test what is new in the repository of CONF since the last sweep."""
-    from atd_dask.cli.tables import print_sweeps
+    from atd_dask.cli.printing import print_sweeps
 
     with _prepare_job(progress=progress, **options) as (config, client):
         from atd_dask.pipelines import sweep as pipeline
@@ -181,7 +181,7 @@ def report(run: str, progress: Progress) -> None:
 
 def _conclude(output: str, result: dict[str, Any], exit_code: bool) -> None:
     """Says where everything is, and ends with the status that was asked for."""
-    from atd_dask.cli.tables import print_places
+    from atd_dask.cli.printing import print_places
     from atd_dask.storage.runs import list_places
 
     print_places(list_places(output))
@@ -321,7 +321,7 @@ def validate(
 @logging_options
 def inspect(path: str, as_json: bool, progress: Progress) -> None:
     """Print what the store, or the output folder of a run or of sweeps, at PATH holds."""
-    from atd_dask.cli.tables import format_facts, print_run
+    from atd_dask.cli.printing import format_facts, print_run
     from atd_dask.storage.inspection import describe
     from atd_dask.storage.runs import describe_run
     from atd_dask.sweeps.summary import describe_sweeps

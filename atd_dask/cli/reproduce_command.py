@@ -29,7 +29,7 @@ def make_tables(
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines import reproduce as pipeline
-    from atd_dask.storage.files import join
+    from atd_dask.storage.atomic_files import join
     from atd_dask.storage.locks import lock_folder
 
     configs = pipeline.check_request(names, folder, output)

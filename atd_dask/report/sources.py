@@ -9,11 +9,11 @@ from typing import Any
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.report.links import find_folder, find_original
-from atd_dask.stages.results import count_words, describe_part
+from atd_dask.stages.result_making import count_words, describe_part
 from atd_dask.stages.score_file import read_scores
 from atd_dask.stages.shown_texts import MOST_GROUPS, find_tokeniser, read_shown_texts
+from atd_dask.storage.atomic_files import join, read_file
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, read_file
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.runs import RESULT, corpus_path, model_path, read_result, read_run
 from atd_dask.text.words import Tokeniser

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atd_dask.evaluation.scores import score_documents
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.runs import RESULT
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from atd_dask.evaluation.results import is_raised
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join
 from atd_dask.storage.locations import Location
 from atd_dask.storage.runs import sweep_name, texts_path
 from atd_dask.storage.texts import TextStore

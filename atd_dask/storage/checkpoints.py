@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.locations import Location
 
 FORMAT = b"atd-dask-checkpoint/1\n"

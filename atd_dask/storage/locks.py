@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from atd_dask.errors import AtdError, InputError
-from atd_dask.storage.files import join, write_file
+from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import Location
 
 NAME = "run.lock"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.locations import Location
 from atd_dask.storage.locks import read_owner
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 
 from atd_dask.errors import AtdError, InputError
-from atd_dask.storage.files import join
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.groups import SealedGroup, chunk_keys
 from atd_dask.storage.locations import MANIFEST, Location
 from atd_dask.storage.manifest import ContentHash, Manifest, read_manifest

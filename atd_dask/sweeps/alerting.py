@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig
-from atd_dask.storage.files import join, read_file
+from atd_dask.storage.atomic_files import join, read_file
 from atd_dask.storage.runs import sweep_folder
 from atd_dask.sweeps.alerts import deliver, list_channels
 from atd_dask.sweeps.plan import commit

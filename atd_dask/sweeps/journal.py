@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.files import join
 from atd_dask.storage.locations import Location
 
 # keys × 2: the halves of each

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.config.consistency import GROWING, ONCE
 from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import AtdError, InputError
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join
 from atd_dask.storage.runs import corpus_path, sweep_folder
-from atd_dask.storage.stages import stage_key
+from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.collecting import collect
 from atd_dask.sweeps.retraining import FIRST, batch_store, find_reason, model_config
 from atd_dask.sweeps.state import PLAN, SweepState, read_object, write_object, write_state

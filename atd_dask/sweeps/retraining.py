@@ -19,7 +19,7 @@ from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_pa
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.runs import corpus_path, model_folder, model_path, sweep_folder
-from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 from atd_dask.sweeps.assembly import Assembly, Mask, gather
 from atd_dask.sweeps.state import SweepState
 

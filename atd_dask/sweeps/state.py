@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.runs import sweep_folder
 from atd_dask.sweeps.journal import Journal, Segment
 

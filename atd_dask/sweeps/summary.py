@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from atd_dask.storage.files import join
+from atd_dask.storage.atomic_files import join
 from atd_dask.storage.inspection import SHOWN_WORDS
 from atd_dask.sweeps.state import PAGE, read_state
 

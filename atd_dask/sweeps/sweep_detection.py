@@ -25,18 +25,18 @@ from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.jit import STORE
 from atd_dask.stages.batches import PreparedBatch, open_batch
 from atd_dask.stages.memory import estimate_memory
-from atd_dask.stages.results import make_result, warn_of_thin_pool
+from atd_dask.stages.result_making import make_result, warn_of_thin_pool
 from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import read_wording
 from atd_dask.stages.storing import look_for_copies, store_part
 from atd_dask.stages.watching import watch_detection
+from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import SweepCheckpointer
-from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import read_digest, read_model, write_model
 from atd_dask.storage.runs import corpus_path, model_folder, model_path
-from atd_dask.storage.stages import stage_key
+from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from atd_dask.cli.outputs import make_progress
-from atd_dask.cli.tables import print_clusters
+from atd_dask.cli.printing import print_clusters
 from atd_dask.config.loader import load
 from atd_dask.pipelines.run import run
 from atd_dask.storage.corpus import CorpusStore

@@ -17,7 +17,7 @@ from atd_dask.pipelines import detect as stage
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
-from atd_dask.stages.results import name_normal_documents
+from atd_dask.stages.result_making import name_normal_documents
 from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.corpus import CorpusStore
 from tests.clusters import local_client

@@ -14,7 +14,7 @@ from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
 from atd_dask.pipelines.report import write_report
 from atd_dask.report.links import find_original
-from atd_dask.stages.results import count_words
+from atd_dask.stages.result_making import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model

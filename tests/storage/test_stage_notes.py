@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from atd_dask.storage.stages import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 
 PARTS = ("atd-dask-model/1", "digest", {"seed": 1, "topics": {"max": 35, "min": 10}})
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.atomic_files import join, read_file, write_file
 
 
 def stage_key(*parts: object) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atd_dask.storage.files import join, read_file, write_file
+from atd_dask.storage.atomic_files import join, read_file, write_file
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def hang(handle):
     time.sleep(60)
 
 os.fsync = hang
-from atd_dask.storage.files import write_file
+from atd_dask.storage.atomic_files import write_file
 write_file(sys.argv[1], b"new" * 10**6)
 """
 

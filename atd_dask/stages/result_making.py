@@ -20,8 +20,8 @@ from atd_dask.evaluation.results import (
 )
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.stages.batches import PreparedBatch
+from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.files import join, write_file
 from atd_dask.storage.models import NullModel
 from atd_dask.storage.runs import DOCUMENTS, RESULT
 

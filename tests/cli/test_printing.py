@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from atd_dask.cli.tables import (
+from atd_dask.cli.printing import (
     format_facts,
     print_clusters,
     print_corpora,
