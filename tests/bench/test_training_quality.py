@@ -117,7 +117,7 @@ def write_corpus(folder: Path) -> None:
             lines.append(" ".join([str(len(terms)), *(f"{t}:{row[t]}" for t in terms)]) + "\n")
         with gzip.open(own / f"{part}.ldac.gz", "wt") as file:
             file.writelines(lines)
-        own.joinpath(f"{part}.labels").write_text("x\n" * len(lines))
+        own.joinpath(f"{part}.labels").write_text("coffee ship\n" * len(lines))
 
 
 def invoke(*arguments: str) -> Result:

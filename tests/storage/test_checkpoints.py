@@ -12,7 +12,7 @@ import pytest
 
 from atd_dask.kernels.training import OrderRange, SelectionState
 from atd_dask.storage import checkpoints as checkpoints_module
-from atd_dask.storage import order_checkpoints as searches_module
+from atd_dask.storage import order_checkpoints as orders_module
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.order_checkpoints import OrderCheckpointer, load_selection, save_selection
 from tests.kernels.cluster_search import watch_search
@@ -143,9 +143,9 @@ def test_a_state_is_kept_after_every_order_and_now_and_then(
 ) -> None:
     now = 0.0
     saved: list[SelectionState] = []
-    monkeypatch.setattr(searches_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(orders_module.time, "monotonic", lambda: now)
     monkeypatch.setattr(
-        searches_module, "save_search", lambda *arguments: saved.append(arguments[-1])
+        orders_module, "save_selection", lambda *arguments: saved.append(arguments[-1])
     )
     keep = OrderCheckpointer(Checkpoints(str(tmp_path), "key"), seconds_between=10).keep(0)
     for state in states:

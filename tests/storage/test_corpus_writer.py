@@ -164,7 +164,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
 DIE = """
     import os, signal, sys
     from pathlib import Path
-    from atd_dask.storage import corpus_writer, groups, places
+    from atd_dask.storage import corpus_writer, groups, locations
     from tests.storage.corpora import write_corpus
 
     corpus_writer.CHUNK_ENTRIES = 16
@@ -189,7 +189,7 @@ DEATHS = {
     "before the manifest": "groups.Manifest = die",
     "before the move": "Path.rename = die_at(1, Path.rename)",
     "in the middle of the move": "Path.rename = die_at(2, Path.rename)",
-    "after the move": "places.Partial._unlock = die",
+    "after the move": "locations.Partial._unlock = die",
 }
 
 
