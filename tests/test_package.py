@@ -29,7 +29,7 @@ def loaded_by(program: str) -> set[str]:
         "from click.testing import CliRunner\n"
         "from atd_dask.cli.command import atd\n"
         "assert CliRunner().invoke(atd, ['run', '--help']).exit_code == 0",
-        "import atd_dask.config.run_config, atd_dask.progress",
+        "import atd_dask.config.loader, atd_dask.cli.outputs",
         "import atd_dask.distribution.engine.clients",
     ],
 )

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TextIO
 
 from atd_dask.progress import Level, Origin, Progress, PythonWarnings, Task
@@ -94,8 +93,10 @@ class NotebookLine(PythonWarnings):
     def __init__(self, seconds: float = SECONDS_BETWEEN_UPDATES) -> None:
         super().__init__()
         self._pace = _Pace(seconds)
-        display = import_module("IPython.display").display
-        self._line = display({"text/plain": ""}, raw=True, display_id=True)
+        from IPython.display import display
+
+        show: Any = display  # it has no types
+        self._line = show({"text/plain": ""}, raw=True, display_id=True)
 
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
         super().show_message(level, message, facts)

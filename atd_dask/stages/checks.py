@@ -57,10 +57,10 @@ def check_documents(
             were = "was" if n_skipped == 1 else "were all"
             got = f"{n_skipped:,} that {were} skipped: {_say_skipped(documents)}"
         raise InputError(f"{key} must have documents that can be used, got {got}")
-    tell_skipped(documents, key, progress)
+    warn_of_skipped(documents, key, progress)
 
 
-def tell_skipped(documents: CountSpool, key: str, progress: Progress) -> None:
+def warn_of_skipped(documents: CountSpool, key: str, progress: Progress) -> None:
     """Warns where more documents were skipped than taken."""
     n_skipped = sum(documents.skipped.values())
     if n_skipped > documents.n_docs:
@@ -140,7 +140,7 @@ def check_labels(config: RunConfig, labels: Iterable[tuple[str, ...]]) -> None:
     )
 
 
-def tell_unseen(config: RunConfig, batch: CorpusStore, progress: Progress) -> None:
+def warn_of_unseen(config: RunConfig, batch: CorpusStore, progress: Progress) -> None:
     """Warns of a batch with many words that too few training documents have, and names the most
     frequent."""
     least = config.corpus.text.min_document_frequency

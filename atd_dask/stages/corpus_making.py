@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.config.run_config import RunConfig
 from atd_dask.documents import PARTS
 from atd_dask.kernels.jit import STORE
-from atd_dask.stages.checks import check_batch, check_documents, tell_unseen
+from atd_dask.stages.checks import check_batch, check_documents, warn_of_unseen
 from atd_dask.stages.reading import expect_documents, gather_dataset, gather_parts
 from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part, store_texts
 from atd_dask.stages.text_settings import lacks_segmentation, resolve_language
@@ -65,5 +65,5 @@ def make_corpus(
         if "test" in parts:
             digest = summary["test"]["digest"]
             summary["test"]["texts"] = store_texts(config, "test", parts["test"], digest, progress)
-            tell_unseen(config, CorpusStore.open(summary["test"]["path"]), progress)
+            warn_of_unseen(config, CorpusStore.open(summary["test"]["path"]), progress)
         return summary

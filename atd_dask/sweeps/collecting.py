@@ -12,7 +12,7 @@ import numpy as np
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.counting import count_shards
-from atd_dask.stages.checks import tell_skipped, tell_unseen
+from atd_dask.stages.checks import warn_of_skipped, warn_of_unseen
 from atd_dask.stages.reading import counted_pieces, open_counted
 from atd_dask.stages.storing import store_part, store_texts
 from atd_dask.storage.corpus import CorpusStore
@@ -63,12 +63,12 @@ def collect(
             keys.append(found[fresh])
             task.advance(len(found))
             documents.add(replace(piece, batch=piece.batch.take_documents(fresh)))
-        tell_skipped(documents, "corpus.test", progress)
+        warn_of_skipped(documents, "corpus.test", progress)
         summary = None
         if documents.n_docs:
             summary = store_part(config, "new", documents, train.vocabulary, progress)
             store_texts(config, "new", documents, summary["digest"], progress)
-            tell_unseen(config, CorpusStore.open(summary["path"]), progress)
+            warn_of_unseen(config, CorpusStore.open(summary["path"]), progress)
     return Collected(summary, np.concatenate([NO_KEYS, *keys, join_keys(repository.files)]))
 
 

@@ -95,15 +95,15 @@ NAMES = tuple(RECIPES)
 
 
 def locate(
-    name: str, path: str | None = None, tell: Callable[[str], None] = lambda message: None
+    name: str, path: str | None = None, on_progress: Callable[[str], None] = lambda message: None
 ) -> Source:
     """The source of a collection: `path` if one is given, else a checked copy in the cache folder,
-    which is fetched if it is not there yet; `tell` hears from where."""
+    which is fetched if it is not there yet; `on_progress` hears from where."""
     _find_recipe(name)
     if path is None:
         from atd_dask.text.origins import fetch
 
-        path = fetch(name, tell)
+        path = fetch(name, on_progress)
     return Source(format=name, path=path)
 
 

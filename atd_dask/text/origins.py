@@ -79,8 +79,8 @@ class _UnusableError(Exception):
     """What was fetched, or could not be, is no use; the text says why."""
 
 
-def fetch(name: str, tell: Callable[[str], None] = lambda message: None) -> str:
-    """The path of a checked copy of a collection; `tell` hears of every way that is tried."""
+def fetch(name: str, on_progress: Callable[[str], None] = lambda message: None) -> str:
+    """The path of a checked copy of a collection; `on_progress` is called for every attempt."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def fetch(name: str, tell: Callable[[str], None] = lambda message: None) -> str:
                 ways.append(origin.command)
             for way in ways:
                 shown = way if isinstance(way, str) else " ".join(way)
-                tell(f"{name} is not in {folder}: trying {shown}")
+                on_progress(f"{name} is not in {folder}: trying {shown}")
                 try:
                     return str(_obtain(name, origin, way, folder))
                 except _UnusableError as error:

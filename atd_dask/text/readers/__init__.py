@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from atd_dask.errors import InputError
@@ -14,17 +13,7 @@ if TYPE_CHECKING:
     from atd_dask.text.readers.counted import CountedCorpus
     from atd_dask.text.readers.files import File
 
-_TEXT_MODULES = {
-    "csv": "tables",
-    "jsonl": "jsonl",
-    "newsgroups": "newsgroups",
-    "parquet": "parquet",
-    "reuters": "reuters",
-    "text": "folder",
-    "tsv": "tables",
-}
-
-TEXT_FORMATS = frozenset(_TEXT_MODULES)
+TEXT_FORMATS = frozenset({"csv", "jsonl", "newsgroups", "parquet", "reuters", "text", "tsv"})
 COUNT_FORMATS = frozenset({"ldac", "npz"})
 # Those of which some files can be read without the others.
 FILE_FORMATS = frozenset({"csv", "jsonl", "parquet", "text", "tsv"})
@@ -47,10 +36,37 @@ def shards(
     from atd_dask.text.readers.records import check_encoding
 
     check_encoding(source)
-    module = import_module(f"{__name__}.{_TEXT_MODULES[source.format]}")
     choice = {} if wanted is None else {"wanted": wanted}
-    found: Iterator[Shard] = module.shards(source, _path(source), options, **choice)
-    return found
+    return _find_reader(source.format)(source, _path(source), options, **choice)
+
+
+def _find_reader(format: str) -> Callable[..., Iterator[Shard]]:
+    """What makes the shards of a format of text; its module is loaded here."""
+    match format:
+        case "csv" | "tsv":
+            from atd_dask.text.readers import tables
+
+            return tables.shards
+        case "jsonl":
+            from atd_dask.text.readers import jsonl
+
+            return jsonl.shards
+        case "newsgroups":
+            from atd_dask.text.readers import newsgroups
+
+            return newsgroups.shards
+        case "parquet":
+            from atd_dask.text.readers import parquet
+
+            return parquet.shards
+        case "reuters":
+            from atd_dask.text.readers import reuters
+
+            return reuters.shards
+        case _:
+            from atd_dask.text.readers import folder
+
+            return folder.shards
 
 
 def check_fields(source: Source, options: TextOptions) -> None:
@@ -67,9 +83,13 @@ def counts(source: Source) -> CountedCorpus:
     """A corpus that is counted already."""
     if source.format not in COUNT_FORMATS:
         raise _unknown(source, COUNT_FORMATS)
-    module = import_module(f"{__name__}.{source.format}")
-    corpus: CountedCorpus = module.open_corpus(source, _path(source))
-    return corpus
+    if source.format == "ldac":
+        from atd_dask.text.readers import ldac
+
+        return ldac.open_corpus(source, _path(source))
+    from atd_dask.text.readers import npz
+
+    return npz.open_corpus(source, _path(source))
 
 
 def _path(source: Source) -> str:
