@@ -117,7 +117,7 @@ def write_corpus(folder: Path) -> None:
             lines.append(" ".join([str(len(terms)), *(f"{t}:{row[t]}" for t in terms)]) + "\n")
         with gzip.open(own / f"{part}.ldac.gz", "wt") as file:
             file.writelines(lines)
-        own.joinpath(f"{part}.labels").write_text("coffee ship\n" * len(lines))
+        own.joinpath(f"{part}.labels").write_text("x\n" * len(lines))
 
 
 def invoke(*arguments: str) -> Result:
@@ -132,6 +132,7 @@ def test_the_command(tmp_path, monkeypatch):
     caches = []
     monkeypatch.setattr(training_quality, "start_process", caches.append)
     monkeypatch.setitem(paper_corpora.TOPICS, "reuters", TopicsConfig(max=5, min=2))
+    monkeypatch.setitem(paper_corpora.ANOMALOUS, "reuters", ("x",))
     write_corpus(tmp_path)
     result = invoke("reuters", "--corpora", str(tmp_path), "--seeds", "1")
     assert result.exit_code == 0, result.stderr
