@@ -37,7 +37,7 @@ from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.results import evaluate_clusters
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
-from atd_dask.kernels.growth import Grower, Growth
+from atd_dask.kernels.cluster_growth import Grower, Growth
 from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.streams import open_stream

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from atd_dask.config.run_config import DetectionConfig, RunConfig, as_dict
+from atd_dask.kernels.cluster_growth import BicRule, MembershipRule, SettleRule, StopRule
 from atd_dask.kernels.detection_rules import DetectionRules
-from atd_dask.kernels.growth import BicRule, MembershipRule, SettleRule, StopRule
 
 
 def rules_of(config: RunConfig) -> DetectionRules:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from atd_dask.kernels.calibration import HeldOutSearch
-from atd_dask.kernels.growth import Growth
+from atd_dask.kernels.cluster_growth import Growth
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.proposals import Proposal
 

@@ -21,9 +21,9 @@ from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
+from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds, grow_few
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Grower, Growth, MembershipTest, choose_seeds, grow_few
 from atd_dask.kernels.model import Ints
 from atd_dask.kernels.next_document import SearchableBatch
 from atd_dask.kernels.proposals import Proposal, ProposalSearch

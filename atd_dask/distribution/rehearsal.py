@@ -10,9 +10,9 @@ from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.counters import count_nothing
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.cluster_growth import MembershipRule, SettleRule
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import MembershipRule, SettleRule
 from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.next_document import Sample
 from atd_dask.kernels.word_switches import make_table

@@ -16,10 +16,10 @@ from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
+from atd_dask.kernels.cluster_growth import Growth
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.donors import DonorLists, Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import Growth
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
 from atd_dask.kernels.next_document import Sample
 

@@ -9,9 +9,9 @@ import numpy as np
 from atd_dask.kernels.alternative import Alternative, NullContext
 from atd_dask.kernels.bootstrap import Pool
 from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value
+from atd_dask.kernels.cluster_growth import Growth, SettleRule, StopRule
 from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
-from atd_dask.kernels.growth import Growth, SettleRule, StopRule
 from atd_dask.kernels.model import Block, Floats, WordTable
 
 

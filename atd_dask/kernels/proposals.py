@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.cluster_growth import LEAST_SIZE, SettleRule, grow_few
 from atd_dask.kernels.excess import measure_excess
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import LEAST_SIZE, SettleRule, grow_few
 from atd_dask.kernels.model import Floats, Ints
 from atd_dask.kernels.next_document import Sample, SearchableBatch
 from atd_dask.kernels.starts import UnexpectedWords, count_documents

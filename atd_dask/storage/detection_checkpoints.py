@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from atd_dask.kernels.calibration import HeldOutSearch
-from atd_dask.kernels.growth import Growth, Step
+from atd_dask.kernels.cluster_growth import Growth, Step
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.proposals import Proposal
 from atd_dask.storage.checkpoints import Checkpoints

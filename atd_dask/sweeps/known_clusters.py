@@ -18,8 +18,8 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
 from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.cluster_growth import SettleRule
 from atd_dask.kernels.detection_rules import DetectionRules
-from atd_dask.kernels.growth import SettleRule
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.next_document import Batch
 from atd_dask.kernels.proposals import MOST_ROUNDS

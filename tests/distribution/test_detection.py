@@ -15,8 +15,8 @@ from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
 from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.cluster_growth import BicRule, MembershipRule, SettleRule
 from atd_dask.kernels.detection_rules import DetectionRules
-from atd_dask.kernels.growth import BicRule, MembershipRule, SettleRule
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.proposals import Proposal
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange

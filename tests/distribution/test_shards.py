@@ -13,7 +13,7 @@ from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.shards import NewTopic, ShardedBatch
 from atd_dask.documents import CountBatch
-from atd_dask.kernels.growth import BicRule
+from atd_dask.kernels.cluster_growth import BicRule
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter

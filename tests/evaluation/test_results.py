@@ -18,8 +18,8 @@ from atd_dask.evaluation.results import (
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value
+from atd_dask.kernels.cluster_growth import Growth, Step
 from atd_dask.kernels.detection_rules import FoundCluster
-from atd_dask.kernels.growth import Growth, Step
 from atd_dask.kernels.model import Block
 
 CHANCE = tuple(map(HeldOutSearch, (1.0, 5.0, 9.0)))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels.alternative import SMOOTHING, NullContext, train_alternative
 from atd_dask.kernels.bootstrap import Pool
+from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipRule, choose_seeds
 from atd_dask.kernels.fitters import AuthorsFitter
 from atd_dask.kernels.fitting import fit_block
-from atd_dask.kernels.growth import Grower, Growth, MembershipRule, choose_seeds
 from atd_dask.kernels.model import Block, Proportions
 from atd_dask.kernels.next_document import Batch
 from atd_dask.kernels.word_switches import make_table

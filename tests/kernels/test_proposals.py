@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.cluster_growth import SettleRule
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.growth import SettleRule
 from atd_dask.kernels.proposals import Proposal, ProposalSearch
 from atd_dask.kernels.support import NormalDocuments
 from tests.kernels.strategies import make_block
 from tests.kernels.test_calibration import refit_from_scratch
-from tests.kernels.test_growth import make_batch
+from tests.kernels.test_cluster_growth import make_batch
 
 
 def search_in(batch, train, max_size=None):

@@ -17,7 +17,7 @@ from atd_dask.kernels.support import (
     cross_fit_gains,
 )
 from tests import naive
-from tests.kernels.test_growth import cases, make_batch
+from tests.kernels.test_cluster_growth import cases, make_batch
 
 
 @given(cases())

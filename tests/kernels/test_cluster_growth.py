@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.fitting import fit_block
-from atd_dask.kernels.growth import (
+from atd_dask.kernels.cluster_growth import (
     BicRule,
     Grower,
     Growth,
@@ -21,6 +19,8 @@ from atd_dask.kernels.growth import (
     SettleRule,
     Step,
 )
+from atd_dask.kernels.fitters import Fitter
+from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.next_document import Batch
 from tests import naive
 from tests.kernels.strategies import corpora, make_block, models
