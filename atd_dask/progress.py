@@ -18,7 +18,6 @@ from atd_dask.wording import clean
 SECONDS_BETWEEN_LOOKS = 1.0
 COMPILING = "compiling, once"
 
-
 Level = Literal["info", "warning", "error"]
 
 

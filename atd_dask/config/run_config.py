@@ -1,7 +1,7 @@
 """The configuration of a run: what a user can say, and what each word means.
 
-`load` reads it from YAML. Whatever is wrong with it is a `ConfigError` with a sentence for every
-mistake.
+`loader.load` reads it from YAML. Whatever is wrong with it is a `ConfigError` with a sentence for
+every mistake.
 """
 
 from __future__ import annotations

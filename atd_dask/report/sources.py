@@ -18,12 +18,10 @@ from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.runs import RESULT, corpus_path, model_path, read_result, read_run
 from atd_dask.text.words import Tokeniser
 
-TOPIC_WORDS = 10
-
-# So many documents, texts and words of a cluster are shown.
+TOPIC_WORDS = 10  # of each topic of the null model
+# What is shown of a cluster, and of a document's copies, at most.
 MOST_DOCUMENTS = 500
 MOST_WORDS = 300
-# So many copies of a document, and so many groups of copies.
 MOST_COPIES = 100
 
 

@@ -16,8 +16,8 @@ from atd_dask.text.options import read_text
 from atd_dask.text.passages import find_forms, join_excerpt, mark_words
 from atd_dask.text.words import Tokeniser
 
-MOST_TEXTS = 200
-MOST_GROUPS = 50
+MOST_TEXTS = 200  # of a cluster
+MOST_GROUPS = 50  # of copies
 
 Documents = Sequence[Mapping[str, Any]]  # as a result has them
 
