@@ -153,9 +153,9 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
     from atd_dask.cli.printing import print_sweeps
 
     with _prepare_job(progress=progress, **options) as (config, client):
-        from atd_dask.pipelines import sweep as pipeline
+        from atd_dask.pipelines.sweep import sweep as sweep_repository
 
-        outcome = pipeline.sweep(config, client, progress, _find_command())
+        outcome = sweep_repository(config, client, progress, _find_command())
     print_sweeps(config.output, outcome.lines, outcome.alerts)
     if exit_code and outcome.alerts:
         click.get_current_context().exit(FOUND)
@@ -196,13 +196,14 @@ def _run_job(
     from atd_dask.storage.runs import is_finished
 
     with _prepare_job(progress=progress, **options) as (config, client):
-        from atd_dask.pipelines import run as pipeline
+        from atd_dask.pipelines.run import STAGES
+        from atd_dask.pipelines.run import run as run_stages
 
-        stages = tuple(pipeline.STAGES) if stage is None else (stage,)
+        stages = tuple(STAGES) if stage is None else (stage,)
         progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
         if fresh or options["performance_report"] or not is_finished(config.output, stages):
             client.open()
-        made: dict[str, Any] = pipeline.run(
+        made: dict[str, Any] = run_stages(
             config, client, progress, fresh=fresh, stages=stages, command=_find_command()
         )
     return config.output, made

@@ -28,11 +28,11 @@ def make_tables(
     from atd_dask.cli.outputs import redirect_logs
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
-    from atd_dask.pipelines import reproduce as pipeline
+    from atd_dask.pipelines.reproduce import check_request, reproduce
     from atd_dask.storage.atomic_files import join
     from atd_dask.storage.locks import lock_folder
 
-    configs = pipeline.check_request(names, folder, output)
+    configs = check_request(names, folder, output)
     with (
         lock_folder(output, progress.warn),
         redirect_logs(progress),
@@ -40,7 +40,7 @@ def make_tables(
         hush_when_stopped(client),
     ):
         introduce(client, progress)
-        for text in pipeline.reproduce(configs, seeds, output, client, progress):
+        for text in reproduce(configs, seeds, output, client, progress):
             click.echo(text)
     for name in MADE:
         click.echo(clean(f"tables: {join(output, name)}"))
