@@ -102,7 +102,7 @@ def detect(
     rules = rules_of(config)
     normal = {part: stores[part].without_copies() for part in ("train", "validation")}
     batch = open_batch(Runner(client), stores, model, rules)
-    calibration = Calibration(model.table, normal, rules, batch.documents.n_docs, config.seed)
+    calibration = Calibration(normal, rules, batch.documents.n_docs, config.seed)
     with watch_detection(
         progress, rules.replicates, rules.searches, STORE.is_compiling
     ) as on_progress:

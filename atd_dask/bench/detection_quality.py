@@ -29,8 +29,9 @@ from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner, run_on_workers
 from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.distribution.replicates import WholeReplicates
-from atd_dask.distribution.search_space import fit_corpus, fit_normal
+from atd_dask.distribution.search_space import fit_corpus
 from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.distribution.vector_batches import open_vectors
 from atd_dask.documents import PARTS
 from atd_dask.errors import InputError
 from atd_dask.evaluation.metrics import Labels
@@ -276,8 +277,11 @@ def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, Cluster
     batch = fitter.batch(block, fit)
     pool = rules.make_pool(fitter, home, home_fit)
     everyone = np.ones(len(batch), dtype=np.bool_)
-    normal = fit_normal(runner, split.corpora["train"], rules, fitter)
-    search = ClusterSearch(fitter, batch, everyone, rules, pool, normal, (1, 1))
+    with open_vectors(
+        runner, split.corpora["test"], split.corpora["train"], rules.unseen
+    ) as vectors:
+        contrast = vectors.search(everyone, np.zeros(0, np.int64), rules.max_size)
+    search = ClusterSearch(fitter, batch, everyone, rules, pool, contrast, (1, 1))
     growth = next(search.propose(runner, NoCheckpoints(), 1))
     documents = np.array(growth.documents[:TIMED_DOCUMENTS])
     theta = fit.take(documents).proportions.dense(table.n_topics)

@@ -224,7 +224,7 @@ class ProblemWork:
 
     def _calibrate(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
         size = documents.batches[0].n_docs
-        calibration = Calibration(table, documents.corpora(), self.rules, size, point.seed)
+        calibration = Calibration(documents.corpora(), self.rules, size, point.seed)
         clock = Clock()
         support = []
         if self.rules.searches > 0:

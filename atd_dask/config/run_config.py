@@ -184,7 +184,7 @@ class DetectionConfig:
             "documents, and with `settle` also words, from which candidates start side by side",
             at_least=1,
         ),
-    ] = 18
+    ] = 100
     stop: Annotated[str, Rule("what ends the growth", choices=("membership", "bic"))] = "membership"
     settle: Annotated[
         bool,

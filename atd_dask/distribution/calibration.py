@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
-from atd_dask.distribution.checkpointing import Checkpointer, NoCheckpoints, OnProgress
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
+from atd_dask.distribution.cluster_search import grow_groups, rank
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.search_space import is_small, open_search_space
-from atd_dask.distribution.training import ClusterPasses
+from atd_dask.distribution.vector_batches import is_small, open_vectors
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.calibration import (
-    BlocksOf,
-    HeldOutSearch,
-    JoinedCorpus,
-    draw_held_out,
-    refit,
-)
+from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus, draw_held_out
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
-from atd_dask.kernels.model import WordTable
-from atd_dask.kernels.passes import LocalPasses, Passes
-from atd_dask.kernels.training import Convergence, CostTerms
 
 # So many documents and words of what a search finds are kept, for people to look at.
 NAMED_DOCUMENTS = 3
@@ -37,7 +25,6 @@ NAMED_WORDS = 8
 class Calibration:
     """The search of a detection, to be run in batches that hold no anomaly."""
 
-    table: WordTable
     corpora: Mapping[str, Corpus]
     rules: DetectionRules
     n_batch: int
@@ -94,25 +81,16 @@ def search_held_out(
     rows = held.chosen
     if is_small(normal):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
-    terms = CostTerms(rules.authors, rules.lda)
-    with ExitStack() as opened:
-        passes: Passes = LocalPasses(BlocksOf(rest), rest.n_words)
-        if runner.client is not None:
-            passes = opened.enter_context(ClusterPasses(runner, rest))
-        table = refit(calibration.table, passes, Convergence(again=False), terms)
-    if rules.unseen:
-        table = admit_new_words(runner, table, held, rest)
-    fitter = rules.fitter(table)
-    home = rest if rules.home == "train" else calibration.corpora["validation"]
     everyone = np.ones(held.n_docs, dtype=np.bool_)
-    with open_search_space(runner, held, home, rest, rules, fitter) as space:
-        search = space.search(everyone, (calibration.seed, "chance", index))
-        candidates = islice(search.propose(runner, NoCheckpoints(), 1), rules.failures)
-        best = max(candidates, key=lambda candidate: candidate.support, default=None)
-        if best is None:
+    nothing = np.zeros(0, np.int64)
+    with open_vectors(runner, held, rest, rules.unseen) as vectors:
+        search = vectors.search(everyone, nothing, rules.max_size)
+        groups = grow_groups(search, search.choose_starts(rules.seeds))
+        if not groups:
             return HeldOutSearch(0.0)
+        best = rank(groups)[0]
         documents = np.array(best.documents)
-        words = search.batch.train(documents).raised_words(table.shared)
+        words = search.words(np.sort(documents))
         return HeldOutSearch(
             float(best.support),
             len(documents),

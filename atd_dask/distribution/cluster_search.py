@@ -21,14 +21,13 @@ from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds, grow_few
+from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds
+from atd_dask.kernels.contrast import ContrastSearch
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Ints
 from atd_dask.kernels.next_document import SearchableBatch
-from atd_dask.kernels.proposals import Proposal, ProposalSearch
-from atd_dask.kernels.starts import UnexpectedWords, choose_apart
-from atd_dask.kernels.support import NormalDocuments
+from atd_dask.kernels.proposals import Proposal
 
 # A growth is kept and reported after a document that joins, but not more often.
 SECONDS_BETWEEN = 1.0
@@ -38,13 +37,8 @@ SECONDS_BETWEEN = 1.0
 DOCUMENTS_PER_TASK = 2**12
 MOST_SEEDS = 5
 
-# Of the starts, one in so many is a document; the others are words. So many times as many words are
-# looked at as are needed, because many have the same documents.
-DOCUMENT_STARTS = 3
-WORDS_FOR_EACH = 3
-
-# So many of the next proposals may be parts of the same cluster as one.
-MOST_MERGED = 6
+# So many starts of the contrast search make a task of some tens of milliseconds.
+STARTS_PER_TASK = 10
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ class ClusterSearch:
     available: NDArray[np.bool_]
     rules: DetectionRules
     pool: Pool  # of the tests of membership
-    normal: NormalDocuments
+    contrast: ContrastSearch
     key: tuple[object, ...]  # what the random numbers are for
 
     @property
@@ -70,17 +64,6 @@ class ClusterSearch:
             self.pool,
             self.key,
             rules.max_size,
-        )
-
-    @property
-    def proposer(self) -> ProposalSearch:
-        return ProposalSearch(
-            self.batch,
-            self.available,
-            self.rules.settling,
-            self.fitter,
-            self.normal,
-            self.rules.max_size,
         )
 
     def propose(
@@ -98,49 +81,36 @@ class ClusterSearch:
             return
         proposals = checkpointer.load_proposals(index)
         if proposals is None:
-            proposals = self._settle(runner, self._find_starts())
+            proposals = self._grow_groups(runner, self.contrast.choose_starts(self.rules.seeds))
             checkpointer.save_proposals(index, proposals)
         tried: list[Proposal] = []
-        ranked = rank(proposals)
-        for place, proposal in enumerate(ranked):
+        for proposal in rank(proposals):
             if any(proposal.is_like(other) for other in tried):
                 continue
             growth = checkpointer.load_growth(index)
             if growth is None:
-                growth = self._refine(runner, ranked[place : place + MOST_MERGED])
+                growth = self._describe_group(self.contrast.part(proposal))
                 checkpointer.save_growth(index, growth)
             tried += [proposal, Proposal(growth.documents, growth.support)]
             on_progress("grown", _describe_grown(index, growth))
             index += 1
             yield growth
 
-    def _find_starts(self) -> list[Ints]:
-        """Documents by themselves, from which some are grown, and those of unexpected words."""
-        n_documents = -(-self.rules.seeds // DOCUMENT_STARTS)
-        seeds = choose_seeds(self.batch, self.available, n_documents)
-        n_words = self.rules.seeds - n_documents
-        everyone = np.ones(len(self.normal.batch), dtype=np.bool_)
-        words = UnexpectedWords.of(
-            self.batch.count_documents(self.available),
-            int(np.count_nonzero(self.available)),
-            self.normal.batch.count_documents(everyone),
-            len(everyone),
-            self.fitter.context.table.shared,
+    def _grow_groups(self, runner: Runner, starts: Ints) -> list[Proposal]:
+        pieces = np.split(starts, range(STARTS_PER_TASK, len(starts), STARTS_PER_TASK))
+        found = runner.map(grow_groups, self.contrast, pieces)
+        return [group for groups in found for group in groups]
+
+    def _describe_group(self, group: Proposal) -> Growth:
+        """A group as what has grown."""
+        documents = np.array(group.documents)
+        return Growth(
+            seed=group.documents[0],
+            ended=True,
+            documents=group.documents,
+            gain=self.batch.gain(documents, self.batch.train(documents)),
+            support=group.support,
         )
-        first = words.first(WORDS_FOR_EACH * n_words)
-        having = self.batch.find_having(self.available, words.lifts, first)
-        sets = choose_apart([documents.rows for documents in having], n_words)
-        return [np.array([seed]) for seed in seeds] + sets
-
-    def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
-        found = runner.map(settle_start, self.proposer, starts)
-        return [proposal for proposal in found if proposal is not None]
-
-    def _refine(self, runner: Runner, proposals: Sequence[Proposal]) -> Growth:
-        # Closed here: left to be collected, it might be closed by another thread.
-        with closing(runner.map(refine_proposal, self.proposer, [proposals])) as step:
-            refined: Growth = next(step)
-        return refined
 
     def _grow_best(
         self, runner: Runner, checkpointer: Checkpointer, index: int, on_progress: OnProgress
@@ -159,8 +129,8 @@ class ClusterSearch:
         if not growth.ended:
             growth = self._grow(growth, runner, checkpointer, index, on_progress)
             if self.rules.searches > 0:
-                judged = self.proposer.judge(np.sort(np.array(growth.documents)))
-                growth = replace(growth, support=judged.support)
+                judged = self.contrast.judge(np.sort(np.array(growth.documents)))
+                growth = replace(growth, support=0.0 if judged is None else judged.support)
             checkpointer.save_growth(index, growth)
         on_progress("grown", _describe_grown(index, growth))
         return growth
@@ -193,28 +163,10 @@ def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda proposal: -proposal.support)
 
 
-def settle_start(proposer: ProposalSearch, start: Ints) -> Proposal | None:
-    return proposer.fork().settle(start)
-
-
-def refine_proposal(proposer: ProposalSearch, proposals: Sequence[Proposal]) -> Growth:
-    """The first of some proposals, merged with others that are parts of the same cluster, parted
-    where it is two, and refined."""
-    mine = proposer.fork()
-    first, *others = proposals
-    merged = mine.merge(first, others)
-    part = mine.part(merged)
-    rest = np.setdiff1d(merged.documents, part.documents)
-    refined = mine.without(rest).refine(part)
-    documents = np.array(refined.documents)
-    gain = mine.batch.gain(documents, mine.batch.train(documents))
-    return Growth(
-        seed=refined.documents[0],
-        ended=True,
-        documents=refined.documents,
-        gain=gain,
-        support=refined.support,
-    )
+def grow_groups(contrast: ContrastSearch, starts: Ints) -> list[Proposal]:
+    """The groups that grow from some documents."""
+    found = [contrast.grow(start) for start in starts.tolist()]
+    return [group for group in found if group is not None]
 
 
 def _describe_grown(index: int, growth: Growth) -> dict[str, object]:
@@ -250,15 +202,8 @@ class ShardedClusterSearch(ClusterSearch):
 
     tests: RemoteResults  # where documents are tested: the fitter and the pool
 
-    def _settle(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
-        alone = [int(start[0]) for start in starts if len(start) == 1]
-        grown = iter(grow_few(self.batch, self.available, alone))
-        proposer = self.proposer
-        found = [proposer.settle(next(grown) if len(start) == 1 else start) for start in starts]
-        return [proposal for proposal in found if proposal is not None]
-
-    def _refine(self, runner: Runner, proposals: Sequence[Proposal]) -> Growth:
-        return refine_proposal(self.proposer, proposals)
+    def _grow_groups(self, runner: Runner, starts: Ints) -> list[Proposal]:
+        return grow_groups(self.contrast, starts)
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
         return self.grower.preview(seeds)

@@ -29,8 +29,9 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.replicates import judge
 from atd_dask.distribution.search_space import open_search_space
+from atd_dask.distribution.vector_batches import open_vectors
 from atd_dask.kernels.blocks import Corpus
-from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.word_switches import add_topic
@@ -55,30 +56,31 @@ def detect(
     One that is significant is removed, and the search goes on in what is left. One that is not is
     set aside; so many in a row as the rules say end the search. `corpora` has those that the null
     model comes from: train, and validation, from which donors are drawn unless they are drawn from
-    train. `calibration` replaces the searches in batches that are as large as this one, under the
-    model as it is.
+    train. `calibration` replaces the searches in batches that are as large as this one.
     """
     runner = Runner(client)
     checkpointer = checkpointer or NoCheckpoints()
-    calibration = calibration or Calibration(table, corpora, rules, test.n_docs, seed)
+    calibration = calibration or Calibration(corpora, rules, test.n_docs, seed)
     if rules.searches > 0:
         check_size(calibration, test.n_docs)
     if rules.unseen and "train" in corpora:
         table = admit_new_words(runner, table, test, corpora["train"])
+    parts = [corpora[part] for part in ("train", "validation") if part in corpora]
+    normal = JoinedCorpus(tuple(parts))
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
     searches: tuple[HeldOutSearch, ...] | None = None
-    with ExitStack() as opened:
+    known = np.zeros(0, np.int64)
+    with ExitStack() as opened, open_vectors(runner, test, normal, rules.unseen) as vectors:
         while count_significant(found) != rules.max_clusters:
             number = count_significant(found) + 1
             if number == 1 or rules.remember:
                 opened.close()
                 fitter = rules.fitter(table)
-                home, train = corpora[rules.home], corpora.get("train", corpora[rules.home])
                 space = opened.enter_context(
-                    open_search_space(runner, test, home, train, rules, fitter)
+                    open_search_space(runner, test, corpora[rules.home], vectors, rules, fitter)
                 )
-            search = space.search(available, (seed, number))
+            search = space.search(available, known, (seed, number))
             cluster = None
             candidates = search.propose(runner, checkpointer, len(found) + 1, on_progress)
             for growth in islice(candidates, rules.failures):
@@ -111,6 +113,7 @@ def detect(
                 break
             available = outside
             if rules.remember:
+                known = np.append(known, documents)
                 table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)
     return found
 

@@ -21,32 +21,24 @@ from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import RemoteResults, Runner, hold
 from atd_dask.distribution.replicates import Replicates, ShardedReplicates, WholeReplicates
 from atd_dask.distribution.shards import ShardedBatch
+from atd_dask.distribution.vector_batches import BatchVectors, is_small
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
-from atd_dask.kernels.calibration import SomeRows
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.next_document import Batch, Sample
 from atd_dask.kernels.philox import make_key
-from atd_dask.kernels.support import NormalDocuments
-
-# Up to here a batch goes to every worker: 64 MB, and half as much again for a growth.
-SMALL_ENTRIES = 2**22
-
-# So much of the normal documents goes along with every search: 32 MB.
-NORMAL_ENTRIES = 2**21
-
-
-def is_small(batch: Corpus) -> bool:
-    return batch.n_entries <= SMALL_ENTRIES
 
 
 class SearchSpace(Protocol):
     """A batch as it is searched, under one null model."""
 
-    def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch: ...
+    def search(
+        self, available: NDArray[np.bool_], known: Ints, key: tuple[object, ...]
+    ) -> ClusterSearch:
+        """The search among the documents that are available; `known` ones have been found."""
 
     def replicates(
         self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
@@ -60,38 +52,25 @@ def open_search_space(
     runner: Runner,
     test: Corpus,
     home: Corpus,
-    train: Corpus,
+    vectors: BatchVectors,
     rules: DetectionRules,
     fitter: Fitter,
 ) -> Iterator[SearchSpace]:
-    """Fits a batch, the corpus `home` from which donors are drawn, and normal documents of
-    `train`."""
+    """Fits a batch, and the corpus `home` from which donors are drawn."""
     block, fit = fit_corpus(runner, home, fitter)
     beside = Sample(block, fit)
     pool = rules.make_pool(fitter, block, fit)
-    normal = fit_normal(runner, train, rules, fitter)
     if is_small(test):
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
-        yield WholeSearchSpace(fitter, batch, beside, pool, normal, rules)
+        yield WholeSearchSpace(fitter, batch, beside, pool, vectors, rules)
         return
     tests = runner.keep(hold, (fitter, pool), [None])
     shards = ShardedBatch(runner, test, fitter)
     try:
-        yield ShardedSearchSpace(fitter, shards, beside, pool, normal, rules, tests)
+        yield ShardedSearchSpace(fitter, shards, beside, pool, vectors, rules, tests)
     finally:
         shards.close()
         runner.drop(tests)
-
-
-def fit_normal(
-    runner: Runner, train: Corpus, rules: DetectionRules, fitter: Fitter
-) -> NormalDocuments:
-    """Documents of `train` at even distances, as many as go along; none where nothing is held
-    against them."""
-    step = max(-(-train.n_entries // NORMAL_ENTRIES), 1)
-    rows = np.arange(0, train.n_docs if rules.settle or rules.searches else 0, step)
-    block, fit = fit_corpus(runner, SomeRows(train, rows), fitter)
-    return NormalDocuments(fitter.batch(block, fit, fixed=True))
 
 
 def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, Fit]:
@@ -117,12 +96,15 @@ class WholeSearchSpace:
     batch: Batch
     home: Sample
     pool: Pool  # of the tests of membership
-    normal: NormalDocuments
+    vectors: BatchVectors
     rules: DetectionRules
 
-    def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
+    def search(
+        self, available: NDArray[np.bool_], known: Ints, key: tuple[object, ...]
+    ) -> ClusterSearch:
+        contrast = self.vectors.search(available, known, self.rules.max_size)
         return ClusterSearch(
-            self.fitter, self.batch, available, self.rules, self.pool, self.normal, key
+            self.fitter, self.batch, available, self.rules, self.pool, contrast, key
         )
 
     def replicates(
@@ -143,18 +125,20 @@ class ShardedSearchSpace:
     batch: ShardedBatch
     home: Sample
     pool: Pool  # of the tests of membership
-    normal: NormalDocuments
+    vectors: BatchVectors
     rules: DetectionRules
     tests: RemoteResults
 
-    def search(self, available: NDArray[np.bool_], key: tuple[object, ...]) -> ClusterSearch:
+    def search(
+        self, available: NDArray[np.bool_], known: Ints, key: tuple[object, ...]
+    ) -> ClusterSearch:
         return ShardedClusterSearch(
             self.fitter,
             self.batch,
             available,
             self.rules,
             self.pool,
-            self.normal,
+            self.vectors.search(available, known, self.rules.max_size),
             key,
             self.tests,
         )

@@ -23,10 +23,15 @@ from atd_dask.kernels.donors import Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Floats, Ints
 from atd_dask.kernels.next_document import Batch, Candidate, Sample, SearchableBatch
-from atd_dask.kernels.starts import MOST_DOCUMENTS, Having, find_having
 
 # So many blocks, of 2**17 entries each, are asked for some milliseconds by one new topic.
 BLOCKS_PER_SHARD = 16
+
+
+def cut_into_shards(corpus: Corpus) -> Ints:
+    """The first document of every shard, and the number of documents."""
+    bounds = corpus.block_starts.tolist()
+    return np.unique([*bounds[:-1:BLOCKS_PER_SHARD], bounds[-1]])
 
 
 @dataclass(frozen=True)
@@ -115,15 +120,6 @@ def least_likely_in_shard(shard: Shard, question: tuple[Ints, int]) -> tuple[Int
     return shard.start + rows, likelihoods
 
 
-def count_in_shard(shard: Shard, gone: Ints) -> Ints:
-    return shard.batch.count_documents(shard.among(gone))
-
-
-def having_in_shard(shard: Shard, question: tuple[Ints, Floats, Ints]) -> list[Having]:
-    gone, lifts, words = align(question)
-    return find_having(shard.batch.block, shard.among(gone), lifts, words, shard.start)
-
-
 def similar_in_shard(shard: Shard, question: tuple[Ints, Floats, int, int]) -> list[Similar]:
     gone, theta, nearest, before = align(question)
     usable = shard.among(gone)
@@ -140,8 +136,7 @@ class ShardedBatch(SearchableBatch):
     def __init__(self, runner: Runner, corpus: Corpus, fitter: Fitter) -> None:
         self._runner = runner
         self._fitter = fitter
-        bounds = corpus.block_starts.tolist()
-        self._starts = np.unique([*bounds[:-1:BLOCKS_PER_SHARD], bounds[-1]])
+        self._starts = cut_into_shards(corpus)
         pieces = list(zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True))
         self._shards = runner.keep(fit_shard, (corpus, fitter), pieces)
         self._known: dict[int, Sample] = {}  # documents that have been talked about
@@ -198,18 +193,6 @@ class ShardedBatch(SearchableBatch):
         if len(order) > 0:
             self.take(rows[order])  # all at once: they are what is talked about next
         return rows[order], likelihoods[order]
-
-    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
-        asked = list(enumerate(self._gone(available)))
-        counts: list[Ints] = self._runner.ask(count_in_shard, self._shards, asked)
-        return np.asarray(np.sum(counts, axis=0))
-
-    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
-        asked = [(n, (gone, lifts, words)) for n, gone in enumerate(self._gone(available))]
-        parts = self._runner.ask(having_in_shard, self._shards, asked)
-        return [
-            Having.concatenate(found).first(MOST_DOCUMENTS) for found in zip(*parts, strict=True)
-        ]
 
     def next_documents(
         self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]

@@ -12,10 +12,10 @@ import numpy as np
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.calibration import SomeRows
+from atd_dask.kernels.document_gains import cross_fit_gains
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.next_document import Sample
-from atd_dask.kernels.support import cross_fit_gains
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.runner import Runner

@@ -2,7 +2,7 @@
 
 The test of a cluster asks how a given set of documents scores; it does not know that the set was
 searched for. So the same search is run in batches that hold no anomaly: normal documents that are
-held out, under the null model without them. The largest support of each of these searches is a
+held out, held against the others. The largest support of each of these searches is a
 maximum over many candidates, and such maxima follow Gumbel's law.
 """
 
@@ -10,25 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from atd_dask.kernels.blocks import Corpus
-from atd_dask.kernels.model import Block, Floats, Ints, WordTable
-from atd_dask.kernels.passes import Passes, add_up
+from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.streams import open_stream
-from atd_dask.kernels.training import (
-    FIRST_ROUNDS,
-    Convergence,
-    CostTerms,
-    OrderRange,
-    SelectionState,
-    select_order,
-)
-from atd_dask.kernels.word_switches import SharedModel
 
 EULER = 0.5772156649015329
 
@@ -171,38 +161,3 @@ class SomeRows:
 
     def lengths(self) -> Ints:
         return self.corpus.lengths()[self.chosen]
-
-
-@dataclass(frozen=True)
-class BlocksOf(Sequence[Block]):
-    """The blocks of a corpus, read when they are asked for."""
-
-    corpus: Corpus
-
-    def __len__(self) -> int:
-        return len(self.corpus.block_starts) - 1
-
-    def __getitem__(self, index: int) -> Block:  # type: ignore[override]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self.corpus.block(index)
-
-
-def refit(
-    table: WordTable,
-    passes: Passes,
-    convergence: Convergence,
-    terms: CostTerms | None = None,
-) -> WordTable:
-    """A model trained on other documents, with the topics of `table` to start from."""
-    shared = SharedModel.from_counts(passes.count_words())
-    state = select_order(
-        passes,
-        shared,
-        SelectionState(table, iteration=-FIRST_ROUNDS),
-        OrderRange(table.n_topics, table.n_topics),
-        convergence,
-        terms or CostTerms(),
-    )
-    assert state.best is not None
-    return state.best

@@ -15,10 +15,10 @@ from atd_dask.kernels.alternative import (
     new_topic_shares,
     train_alternative,
 )
+from atd_dask.kernels.document_gains import document_gains
 from atd_dask.kernels.fitting import FREE, Fit, fit_block
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.next_document import Batch, Candidate, Sample
-from atd_dask.kernels.support import document_gains
 from atd_dask.kernels.word_switches import add_topic
 
 

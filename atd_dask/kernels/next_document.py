@@ -21,7 +21,6 @@ from atd_dask.kernels.fitting import FREE, Fit, document_cost, fit_document, sta
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.limits import find_limits, keep_mixture, lean, likelihood_alone, start_limits
 from atd_dask.kernels.model import Block, Floats, Ints
-from atd_dask.kernels.starts import Having, count_documents, find_having
 from atd_dask.kernels.workspaces import (
     fill_columns,
     load_document,
@@ -226,14 +225,6 @@ class SearchableBatch(ABC):
         that likelihood; the first of equals comes first."""
 
     @abstractmethod
-    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
-        """How many of the available documents have each word."""
-
-    @abstractmethod
-    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
-        """For each word the available documents that have it, those of the largest lifts first."""
-
-    @abstractmethod
     def next_documents(
         self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
     ) -> list[Candidate | None]:
@@ -297,12 +288,6 @@ class Batch(SearchableBatch):
         likelihoods = self.fit.log_likelihoods[usable] / lengths[usable]
         order = np.argsort(likelihoods, kind="stable")[:n_docs]
         return usable[order], likelihoods[order]
-
-    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
-        return count_documents(self.block, available, self.context.table.n_words)
-
-    def find_having(self, available: NDArray[np.bool_], lifts: Floats, words: Ints) -> list[Having]:
-        return find_having(self.block, available, lifts, words)
 
     def next_document(
         self,

@@ -22,7 +22,6 @@ from atd_dask.kernels.cluster_growth import SettleRule
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.model import Block, Floats, WordTable
 from atd_dask.kernels.next_document import Batch
-from atd_dask.kernels.proposals import MOST_ROUNDS
 from atd_dask.kernels.word_switches import add_topic
 from atd_dask.stages.storing import store_part
 from atd_dask.storage.corpus import CorpusStore
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
 
 # A topic is learned on so many documents of its cluster, the latest.
 MOST_DOCUMENTS = 500
+
+# Rounds in which the documents of a known cluster are asked for.
+MOST_ROUNDS = 10
 
 # Two topics are one if they share half of so many of their words.
 COMPARED_WORDS = 20

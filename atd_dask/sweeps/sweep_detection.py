@@ -191,7 +191,7 @@ class SweepDetection:
         # Searches under the model as it was trained, in batches that are a little larger than this
         # one: so they serve for other batches too, and can only find more.
         n_batch = round_up(test.n_docs)
-        calibration = Calibration(self._base.table, dict(normal), rules, n_batch, seed)
+        calibration = Calibration(dict(normal), rules, n_batch, seed)
         settings = [as_single(self._config.detection), seed]
         digests = [store.digest for store in normal.values()]
         folder = model_folder(self._config.output, self._generation)

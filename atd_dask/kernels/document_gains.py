@@ -1,25 +1,14 @@
-"""Support: whether more documents of the batch than normal ones bear out the topic of a cluster.
-
-The documents of a cluster are cut into folds. Each fold is asked by a topic that was learned on the
-others, smoothed for documents it has not seen: how much lower is the document's part of the BIC
-with the topic on? What a document says is capped, so that no single one decides; added up, it is
-the number of documents that bear the topic out. Normal documents are asked the same. The support is
-the excess of the first number over the second: if the batch were like the normal documents, each
-document that bears out the topic would be in the batch by chance.
-"""
+"""What documents gain by a topic: how much lower their part of the BIC is with it than without."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.fitting import FREE, document_cost, fit_document, start_from
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Floats
-from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.workspaces import (
     fill_columns,
     load_document,
@@ -29,12 +18,9 @@ from atd_dask.kernels.workspaces import (
 
 if TYPE_CHECKING:
     from atd_dask.kernels.fitters import Fitter
-    from atd_dask.kernels.next_document import Batch, Sample
+    from atd_dask.kernels.next_document import Sample
 
 FOLDS = 5
-
-# Nats that one document can say for a topic, or against it.
-CAP = 10.0
 
 
 @kernel
@@ -78,25 +64,3 @@ def cross_fit_gains(fitter: Fitter, cluster: Sample) -> Floats:
         topic = fitter.train(teaching.block).smoothed(fitter.context)
         gains[asked] = fitter.gains(topic, cluster.take(asked))
     return gains
-
-
-def count_bearing_out(gains: Floats) -> float:
-    """How many documents bear out a topic by which they gain so much. One that gains `CAP` or more
-    counts as one, one that gains less as a part of one, and one that loses counts against it."""
-    return float(add_up(np.minimum(np.maximum(gains, -CAP), CAP))) / CAP
-
-
-@dataclass(frozen=True)
-class NormalDocuments:
-    """Normal documents that a topic of the batch is held against, fitted to the null model."""
-
-    batch: Batch
-
-    def __len__(self) -> int:
-        return len(self.batch)
-
-    def count_bearing_out(self, topic: Alternative, least: float) -> float:
-        """How many bear out a topic, of those that gain more than `least` by it."""
-        everyone = np.ones(len(self), dtype=np.bool_)
-        gains = self.batch.gains_above(topic, everyone, least)
-        return count_bearing_out(gains[gains > least])

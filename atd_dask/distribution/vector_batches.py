@@ -1,0 +1,185 @@
+"""The vectors that the contrast search works on: a batch in one place or in shards.
+
+A batch that is small enough for every worker is taken as a whole. A larger one is cut into shards,
+which stay on the workers that read them: every direction goes to all shards at once, and the best
+of each are put together. A document has the same score wherever it lies, so what comes out is the
+same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align
+from atd_dask.distribution.newwords import count_corpus
+from atd_dask.distribution.shards import cut_into_shards
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.calibration import SomeRows
+from atd_dask.kernels.contrast import (
+    ContrastSearch,
+    Direction,
+    NormalVectors,
+    Ranking,
+    VectorBatch,
+    WholeVectors,
+    add_ratios,
+    find_idf,
+)
+from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.vectors import Vectors, WordIndex
+
+# Up to here a batch goes to every worker: 64 MB, and half as much again for a growth.
+SMALL_ENTRIES = 2**22
+
+# So much of the normal documents goes along with every search: 32 MB.
+NORMAL_ENTRIES = 2**21
+
+
+def is_small(batch: Corpus) -> bool:
+    return batch.n_entries <= SMALL_ENTRIES
+
+
+@dataclass(frozen=True)
+class BatchVectors:
+    """The vectors of a batch, and of the normal documents that it is held against."""
+
+    batch: VectorBatch
+    normal: NormalVectors
+
+    def search(
+        self, available: NDArray[np.bool_], known: Ints, max_size: int | None
+    ) -> ContrastSearch:
+        """Looks for groups among the documents that are available; `known` ones have been found."""
+        normal = self.normal
+        if len(known):
+            n_batch = int(np.count_nonzero(available))
+            normal = normal.with_known(self.batch.take(np.sort(known)), n_batch)
+        return ContrastSearch(self.batch, normal, available, max_size)
+
+
+@contextmanager
+def open_vectors(
+    runner: Runner, test: Corpus, normal: Corpus, unseen: bool
+) -> Iterator[BatchVectors]:
+    """The vectors of a batch, and of normal documents at even distances, as many as go along. Words
+    that these lack count only if `unseen`."""
+    n_words = max(test.n_words, normal.n_words)
+    step = max(-(-normal.n_entries // NORMAL_ENTRIES), 1)
+    chosen = np.arange(0, normal.n_docs, step)
+    beside = SomeRows(normal, chosen).rows(0, len(chosen))
+    n_with, _ = count_corpus(runner, test, n_words)
+    n_with_normal = np.bincount(beside.terms, minlength=n_words)
+    idf = find_idf(n_with, test.n_docs, n_with_normal, len(chosen))
+    if not unseen:
+        idf[n_with_normal == 0] = 0.0
+    held_against = NormalVectors.of(beside, idf)
+    if is_small(test):
+        whole = WholeVectors(Vectors.of(test.rows(0, test.n_docs), idf), n_words)
+        yield BatchVectors(whole, held_against)
+        return
+    sharded = ShardedVectors.of(runner, test, idf)
+    try:
+        yield BatchVectors(sharded, held_against)
+    finally:
+        runner.drop(sharded.shards)
+
+
+@dataclass(frozen=True)
+class VectorShard:
+    """Consecutive documents of a batch, and their vectors by word. Nothing in it changes."""
+
+    block: Block
+    index: WordIndex
+    start: int
+
+    def __sizeof__(self) -> int:
+        return self.block.__sizeof__() + self.index.__sizeof__()
+
+    def best(self, scores: Floats, gone: Ints, most: int) -> Ranking:
+        scores[gone] = 0.0
+        return Ranking.of(np.arange(len(self.block)) + self.start, scores, most)
+
+
+def index_shard(given: tuple[Corpus, Floats], rows: tuple[int, int]) -> VectorShard:
+    corpus, idf = given
+    block = corpus.rows(*rows)
+    return VectorShard(block, WordIndex.of(Vectors.of(block, idf), len(idf)), rows[0])
+
+
+def rank_in_shard(shard: VectorShard, question: tuple[Ints, Direction, int]) -> Ranking:
+    gone, direction, most = align(question)
+    return shard.best(shard.index.score(*direction), gone, most)
+
+
+def rank_unexpected_in_shard(shard: VectorShard, question: tuple[Ints, Floats, int]) -> Ranking:
+    gone, ratios, most = align(question)
+    return shard.best(add_ratios(shard.block.indptr, shard.block.terms, ratios), gone, most)
+
+
+def count_in_shard(shard: VectorShard, question: tuple[Ints, int]) -> Ints:
+    gone, n_words = question
+    counted = np.ones(len(shard.block), dtype=np.bool_)
+    counted[gone] = False
+    entries = np.repeat(counted, np.diff(shard.block.indptr))
+    return np.bincount(shard.block.terms[entries], minlength=n_words)
+
+
+def take_from_shard(shard: VectorShard, rows: Ints) -> Block:
+    return shard.block.take(rows)
+
+
+@dataclass(frozen=True)
+class ShardedVectors:
+    """A batch whose documents lie in shards, on the workers of a cluster or here."""
+
+    runner: Runner
+    shards: RemoteResults
+    starts: Ints  # the first document of every shard, and the number of documents
+    idf: Floats
+
+    @classmethod
+    def of(cls, runner: Runner, test: Corpus, idf: Floats) -> ShardedVectors:
+        starts = cut_into_shards(test)
+        pieces = list(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+        return cls(runner, runner.keep(index_shard, (test, idf), pieces), starts, idf)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def take(self, documents: Ints) -> Vectors:
+        order = np.argsort(documents, kind="stable")
+        parts = self._cut(documents[order])
+        asked = [(number, rows) for number, rows in enumerate(parts) if len(rows)]
+        nothing = Block(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        found = self.runner.ask(take_from_shard, self.shards, asked)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return Vectors.of(Block.concatenate([nothing, *found]).take(back), self.idf)
+
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        asked = [(n, (gone, len(self.idf))) for n, gone in enumerate(self._gone(available))]
+        counts: list[Ints] = self.runner.ask(count_in_shard, self.shards, asked)
+        return np.asarray(np.sum(counts, axis=0))
+
+    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+        some = np.flatnonzero(direction.weights)
+        short = Direction(direction.words[some], direction.weights[some])
+        asked = [(n, (gone, short, most)) for n, gone in enumerate(self._gone(available))]
+        return Ranking.merge(self.runner.ask(rank_in_shard, self.shards, asked), most)
+
+    def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        asked = [(n, (gone, ratios, most)) for n, gone in enumerate(self._gone(available))]
+        return Ranking.merge(self.runner.ask(rank_unexpected_in_shard, self.shards, asked), most)
+
+    def _gone(self, available: NDArray[np.bool_]) -> list[Ints]:
+        return self._cut(np.flatnonzero(~available))
+
+    def _cut(self, rows: Ints) -> list[Ints]:
+        """Rows, ascending, as those of each shard."""
+        cuts = np.searchsorted(rows, self.starts)
+        return [rows[cuts[n] : cuts[n + 1]] - self.starts[n] for n in range(len(self.starts) - 1)]

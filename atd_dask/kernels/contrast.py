@@ -1,0 +1,478 @@
+"""The contrast search: groups of documents that are alike, and that normal documents are not like.
+
+A group grows from a document and its nearest neighbours in the batch. Its direction is the mean of
+its vectors, each word weighed by how many times more of the group's documents have it than normal
+ones. Every document of the batch and every normal one is scored by that direction, a document of
+the group by the others alone. Those above a cut are the next group: the cut is where documents
+above it are most in excess, which is the group's support. And so on, while that grows.
+
+Neither a topic model nor a label has any part in this, so in a batch that is like the normal
+documents the search finds what it finds in as many normal documents that are held out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atd_dask.kernels.excess import UNSEEN, measure_excess
+from atd_dask.kernels.jit import inner_kernel, kernel
+from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.proposals import Proposal
+from atd_dask.kernels.vectors import Vectors, WordIndex, weigh_words
+
+# A group starts from a document and so many of its neighbours, and grows for so many rounds.
+NEIGHBOURS = 5
+ROUNDS = 5
+
+# A cut leaves at least so many documents above it, and at most so many, or half of the batch.
+LEAST_DOCUMENTS = 3
+MOST_DOCUMENTS = 4096
+
+# Documents above a cut are at least so many times as frequent in the batch as among normal ones:
+# what is merely a little more frequent is a whim of the batch, not a group.
+LEAST_RATIO = 3.0
+
+# The least excess of a word that makes a document a start. Many words have it by chance: a start
+# costs little.
+LEAST_EXCESS = 4.0
+
+# Words by which a group is parted on trial, and the least share of its documents on each side. It
+# is two groups if at most so large a share of either part is above the cut of the other.
+PARTING_WORDS = 6
+LEAST_SIDE = 0.15
+MOST_SHARED = 0.2
+PARTING_ROUNDS = 3
+
+# The length of a direction that has none.
+SHORTEST = 1e-300
+
+
+@inner_kernel
+def _log_ratio(n_with, n_docs, n_usual, n_normal):
+    """Log of how many times more documents have a word than normal ones; 0 if not more."""
+    if n_with <= 0.0:
+        return 0.0
+    usual = (n_usual + UNSEEN) / (n_normal + 2.0 * UNSEEN)
+    return max(math.log(n_with / (n_docs * usual)), 0.0)
+
+
+@kernel
+def _learn(indptr, terms, values, usual, n_normal):
+    """The direction of a group: its words, ascending, what each counts for documents outside and
+    for normal ones, and the score of each of its documents by the others."""
+    n_docs = len(indptr) - 1
+    n_words = len(usual)
+    total = np.zeros(n_words)
+    n_with = np.zeros(n_words)
+    for e in range(len(terms)):
+        if values[e] > 0.0:
+            total[terms[e]] += values[e]
+            n_with[terms[e]] += 1.0
+    n_own = np.int64(0)
+    for word in range(n_words):
+        if n_with[word] > 0.0:
+            n_own += 1
+    words = np.zeros(n_own, np.int64)
+    outside = np.zeros(n_own)
+    normal = np.zeros(n_own)
+    without = np.zeros(n_words)
+    n_own = np.int64(0)
+    for word in range(n_words):
+        if n_with[word] == 0.0:
+            continue
+        mean = total[word] / n_docs
+        words[n_own] = word
+        outside[n_own] = mean * _log_ratio(n_with[word], n_docs, usual[word], n_normal)
+        # A normal document is scored as if it were not among those that the words are held against.
+        others = max(usual[word] - 1.0, 0.0)
+        normal[n_own] = mean * _log_ratio(n_with[word], n_docs, others, n_normal - 1.0)
+        without[word] = _log_ratio(n_with[word] - 1.0, n_docs - 1.0, usual[word], n_normal)
+        n_own += 1
+    own = np.zeros(n_docs)
+    for d in range(n_docs):
+        for e in range(indptr[d], indptr[d + 1]):
+            word = terms[e]
+            own[d] += values[e] * (total[word] - values[e]) / (n_docs - 1.0) * without[word]
+    return words, outside, normal, own
+
+
+@kernel
+def _find_cut(scores, normal, known, weight, n_batch, n_normal, least, most):
+    """How many of the documents with these scores, from the highest down, are most in excess, and
+    by how much; `normal` and `known` are ascending, and each of the latter counts `weight`."""
+    best = 0.0
+    size = np.int64(0)
+    i = len(normal)
+    j = len(known)
+    for k in range(1, most + 1):
+        score = scores[k - 1]
+        if k < len(scores) and scores[k] == score:
+            continue
+        while i > 0 and normal[i - 1] >= score:
+            i -= 1
+        while j > 0 and known[j - 1] >= score:
+            j -= 1
+        n_usual = (len(normal) - i) + weight * (len(known) - j)
+        if k < least or k * n_normal < LEAST_RATIO * (n_usual + UNSEEN) * n_batch:
+            continue
+        excess = measure_excess(float(k), n_batch, n_usual, n_normal)
+        if excess > best:
+            best = excess
+            size = np.int64(k)
+    return size, best
+
+
+@kernel
+def _compare_words(n_with, n_docs, usual, n_normal, least):
+    """For each word its excess, and the log of its ratio where the excess is enough."""
+    excess = np.zeros(len(usual))
+    ratios = np.zeros(len(usual))
+    for word in range(len(usual)):
+        if n_with[word] >= LEAST_DOCUMENTS:
+            excess[word] = measure_excess(float(n_with[word]), n_docs, usual[word], n_normal)
+            if excess[word] >= least:
+                ratios[word] = _log_ratio(float(n_with[word]), n_docs, usual[word], n_normal)
+    return excess, ratios
+
+
+@kernel
+def add_ratios(indptr, terms, ratios):
+    """For each document how far its words are in excess: the sum of their log ratios, over the root
+    of their number."""
+    scores = np.zeros(len(indptr) - 1)
+    for d in range(len(scores)):
+        total = 0.0
+        for e in range(indptr[d], indptr[d + 1]):
+            total += ratios[terms[e]]
+        scores[d] = total / math.sqrt(max(indptr[d + 1] - indptr[d], 1))
+    return scores
+
+
+class Direction(NamedTuple):
+    """What documents are scored by: 0 but for some words, which are ascending."""
+
+    words: Ints
+    weights: Floats
+
+
+class Ranking(NamedTuple):
+    """Documents of a batch from the highest score down, of equals the first one first."""
+
+    documents: Ints
+    scores: Floats
+
+    @classmethod
+    def of(cls, documents: Ints, scores: Floats, most: int) -> Ranking:
+        """Those with a score above 0, at most `most`."""
+        above = np.flatnonzero(scores > 0.0)
+        documents, scores = documents[above], scores[above]
+        order = np.lexsort((documents, -scores))[:most]
+        return cls(documents[order], scores[order])
+
+    @classmethod
+    def merge(cls, parts: Sequence[Ranking], most: int) -> Ranking:
+        return cls.of(
+            np.concatenate([part.documents for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            most,
+        )
+
+
+class VectorBatch(Protocol):
+    """The documents in which groups are looked for, wherever they lie."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, documents: Ints) -> Vectors:
+        """Some documents, in the given order."""
+
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        """How many of the available documents have each word."""
+
+    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+        """The available documents of the highest scores."""
+
+    def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        """The available documents whose words are most in excess."""
+
+
+@dataclass(frozen=True)
+class WholeVectors:
+    """A batch in one place."""
+
+    vectors: Vectors
+    n_words: int
+
+    @cached_property
+    def index(self) -> WordIndex:
+        return WordIndex.of(self.vectors, self.n_words)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __sizeof__(self) -> int:
+        return 2 * self.vectors.__sizeof__()
+
+    def take(self, documents: Ints) -> Vectors:
+        return self.vectors.take(documents)
+
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        counted = np.repeat(available, np.diff(self.vectors.indptr))
+        return np.bincount(self.vectors.terms[counted], minlength=self.n_words)
+
+    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+        return self._rank(self.index.score(*direction), available, most)
+
+    def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        scores = add_ratios(self.vectors.indptr, self.vectors.terms, ratios)
+        return self._rank(scores, available, most)
+
+    def _rank(self, scores: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        rows = np.flatnonzero(available)
+        return Ranking.of(rows, scores[rows], most)
+
+
+@dataclass(frozen=True)
+class NormalVectors:
+    """Normal documents that groups are held against, by word.
+
+    Documents of groups that were found before are normal from then on: as if the normal ones had as
+    large a share of them as the batch, so that what is left of a group is not found as another.
+    """
+
+    index: WordIndex
+    n_with: Ints  # w: the documents that have each word
+    known: WordIndex | None = None
+    n_with_known: Ints | None = None
+    weight: float = 0.0  # of each known document
+
+    @classmethod
+    def of(cls, block: Block, idf: Floats) -> NormalVectors:
+        index = WordIndex.of(Vectors.of(block, idf), len(idf))
+        return cls(index, np.bincount(block.terms, minlength=len(idf)))
+
+    def with_known(self, vectors: Vectors, n_batch: int) -> NormalVectors:
+        """With these documents of a batch of so many others as known ones."""
+        n_words = len(self.n_with)
+        return replace(
+            self,
+            known=WordIndex.of(vectors, n_words),
+            n_with_known=np.bincount(vectors.terms, minlength=n_words),
+            weight=self.index.n_docs / max(n_batch, 1),
+        )
+
+    @cached_property
+    def usual(self) -> Floats:
+        """w: how many documents have each word, the known ones by their weight."""
+        if self.n_with_known is None:
+            return self.n_with.astype(np.float64)
+        return self.n_with + self.weight * self.n_with_known
+
+    @property
+    def n_docs(self) -> float:
+        n_known = 0 if self.known is None else self.known.n_docs
+        return self.index.n_docs + self.weight * n_known
+
+    def score(self, direction: Direction) -> tuple[Floats, Floats]:
+        """The scores of normal documents and of known ones, each ascending."""
+        known = np.zeros(0) if self.known is None else self.known.score(*direction)
+        return np.sort(self.index.score(*direction)), np.sort(known)
+
+
+class Contrast(NamedTuple):
+    """What a group has that normal documents have not."""
+
+    outside: Direction  # for documents of the batch
+    normal: Direction
+    own: Floats  # the score of each of its documents, by the others
+
+
+@dataclass(frozen=True)
+class ContrastSearch:
+    """Looks for groups among the documents of a batch that are `available`."""
+
+    batch: VectorBatch
+    normal: NormalVectors
+    available: NDArray[np.bool_]  # documents
+    max_size: int | None = None
+
+    @cached_property
+    def n_docs(self) -> int:
+        return int(np.count_nonzero(self.available))
+
+    @property
+    def most(self) -> int:
+        return min(self.n_docs // 2, MOST_DOCUMENTS, self.max_size or MOST_DOCUMENTS)
+
+    def without(self, documents: Ints) -> ContrastSearch:
+        """The same search among the other documents."""
+        available = self.available.copy()
+        available[documents] = False
+        return replace(self, available=available)
+
+    def choose_starts(self, n: int) -> Ints:
+        """The documents whose words are most in excess."""
+        n_with = self.batch.count_documents(self.available)
+        _, ratios = self._compare(n_with, self.n_docs, LEAST_EXCESS)
+        return self.batch.rank_unexpected(ratios, self.available, n).documents
+
+    def grow(self, start: int) -> Proposal | None:
+        """The group that grows from a document."""
+        vector = self.batch.take(np.array([start]))
+        alone = Direction(vector.terms.astype(np.int64), vector.values)
+        near = self.without(np.array([start]))
+        neighbours = self.batch.rank(alone, near.available, NEIGHBOURS).documents
+        documents = np.sort(np.append(neighbours, start))
+        best: Proposal | None = None
+        for _ in range(ROUNDS):
+            group = self.judge(documents)
+            if group is None or (best is not None and group.support <= best.support):
+                break
+            best = group
+            documents = np.sort(np.array(group.documents))
+        return best
+
+    def judge(self, documents: Ints) -> Proposal | None:
+        """The documents that are above the best cut for the direction of some, ascending; None
+        where there is no cut."""
+        if len(documents) < 2:
+            return None
+        contrast = self._learn(documents)
+        ranking = self._rank(contrast, documents)
+        size, support = self._cut(contrast, ranking)
+        if size == 0:
+            return None
+        return Proposal(tuple(ranking.documents[:size].tolist()), float(support))
+
+    def part(self, group: Proposal) -> Proposal:
+        """The better supported part of a group that is two, otherwise all of it: parts of which
+        hardly any document is above the cut of the other."""
+        documents = np.sort(np.array(group.documents))
+        best, total, tried = group, 0.0, set()
+        for word in self._find_parting_words(documents):
+            mine = self._part_by(documents, word)
+            sides = documents[mine], documents[~mine]
+            if min(map(len, sides)) < LEAST_DOCUMENTS or mine.tobytes() in tried:
+                continue
+            tried |= {mine.tobytes(), (~mine).tobytes()}
+            parts = [
+                self.without(other)._judge_apart(side, other)
+                for side, other in (sides, sides[::-1])
+            ]
+            kept = [part for part in parts if part is not None]
+            supports = [part.support for part in kept]
+            if len(kept) == 2 and sum(supports) > total:
+                best, total = max(kept, key=lambda part: part.support), sum(supports)
+        return best
+
+    def words(self, documents: Ints) -> Ints:
+        """The words that tell a group from normal documents, the most telling first."""
+        words, weights = self._learn(documents).outside
+        return words[np.argsort(-weights, kind="stable")][: np.count_nonzero(weights > 0.0)]
+
+    def _judge_apart(self, documents: Ints, others: Ints) -> Proposal | None:
+        """A part of a group, where hardly any of the others is above its cut."""
+        contrast = self._learn(documents)
+        ranking = self._rank(contrast, documents)
+        size, support = self._cut(contrast, ranking)
+        if size == 0:
+            return None
+        least = ranking.scores[size - 1]
+        everyone = np.zeros(len(self.available), dtype=np.bool_)
+        everyone[others] = True
+        scores = self.batch.rank(contrast.outside, everyone, len(others)).scores
+        if np.count_nonzero(scores >= least) > MOST_SHARED * len(others):
+            return None
+        return Proposal(tuple(ranking.documents[:size].tolist()), float(support))
+
+    def _find_parting_words(self, documents: Ints) -> list[int]:
+        vectors = self.batch.take(documents)
+        n_docs = len(documents)
+        n_with = np.bincount(vectors.terms, minlength=len(self.normal.n_with))
+        excess, ratios = self._compare(n_with, n_docs, LEAST_EXCESS)
+        some = (n_with >= LEAST_SIDE * n_docs) & (n_with <= (1 - LEAST_SIDE) * n_docs)
+        words = np.flatnonzero(some & (ratios > 0.0))
+        ranked = words[np.argsort(-excess[words], kind="stable")]
+        return [int(word) for word in ranked[:PARTING_WORDS]]
+
+    def _part_by(self, documents: Ints, word: int) -> NDArray[np.bool_]:
+        """Which documents are nearer to those that have a word than to the rest, after a few
+        rounds."""
+        vectors = self.batch.take(documents)
+        owners = np.repeat(np.arange(len(documents)), np.diff(vectors.indptr))
+        mine = np.zeros(len(documents), dtype=np.bool_)
+        mine[owners[vectors.terms == word]] = True
+        index = WordIndex.of(vectors, len(self.normal.n_with))
+        for _ in range(PARTING_ROUNDS):
+            if min(np.count_nonzero(mine), np.count_nonzero(~mine)) < LEAST_DOCUMENTS:
+                break
+            near, far = (self._score_inside(documents, side, index) for side in (mine, ~mine))
+            nearer = near >= far
+            if np.array_equal(nearer, mine):
+                break
+            mine = nearer
+        return mine
+
+    def _score_inside(self, documents: Ints, side: NDArray[np.bool_], index: WordIndex) -> Floats:
+        """The scores of documents by the direction of some of them, at length 1."""
+        contrast = self._learn(documents[side])
+        scores = index.score(*contrast.outside)
+        scores[side] = contrast.own
+        length: float = _measure_length(contrast.outside.weights)
+        return np.asarray(scores / max(length, SHORTEST))
+
+    def _learn(self, documents: Ints) -> Contrast:
+        vectors = self.batch.take(documents)
+        words, outside, normal, own = _learn(
+            *vectors.arrays, self.normal.usual, float(self.normal.n_docs)
+        )
+        return Contrast(Direction(words, outside), Direction(words, normal), own)
+
+    def _rank(self, contrast: Contrast, documents: Ints) -> Ranking:
+        """The documents of a group and all others that are available, by their scores."""
+        others = self.without(documents)
+        outside = self.batch.rank(contrast.outside, others.available, self.most)
+        inside = self.available[documents]
+        own = Ranking(documents[inside], contrast.own[inside])
+        return Ranking.merge((own, outside), self.most)
+
+    def _cut(self, contrast: Contrast, ranking: Ranking) -> tuple[int, float]:
+        normal, known = self.normal.score(contrast.normal)
+        size, support = _find_cut(
+            ranking.scores,
+            normal,
+            known,
+            float(self.normal.weight),
+            self.n_docs,
+            float(self.normal.n_docs),
+            LEAST_DOCUMENTS,
+            len(ranking.scores),
+        )
+        return int(size), float(support)
+
+    def _compare(self, n_with: Ints, n_docs: int, least: float) -> tuple[Floats, Floats]:
+        excess, ratios = _compare_words(
+            n_with, n_docs, self.normal.usual, float(self.normal.n_docs), least
+        )
+        return excess, ratios
+
+
+@kernel
+def _measure_length(weights):
+    total = 0.0
+    for weight in weights:
+        total += weight * weight
+    return math.sqrt(total)
+
+
+def find_idf(n_with_batch: Ints, n_batch: int, n_with_normal: Ints, n_normal: int) -> Floats:
+    """The idf of each word over a batch and normal documents alike."""
+    idf: Floats = weigh_words(n_with_batch + n_with_normal, n_batch + n_normal)
+    return idf

@@ -1,0 +1,124 @@
+"""Documents as vectors of tf-idf: by document, and by word for looking documents up.
+
+A vector has (1 + log count) · idf for each word, and length 1. The logarithm keeps a document that
+repeats one word from being anything special; a word that only one document has says nothing of
+which documents are alike, and counts 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.model import Block, Floats, Ints, Topics, take_rows
+
+# w = words, e = entries by document, p = entries by word
+
+
+@kernel
+def weigh_words(n_with, n_docs):
+    """The idf of each word, which `n_with` of `n_docs` documents have."""
+    weights = np.zeros(len(n_with))
+    for word in range(len(n_with)):
+        if n_with[word] >= 2:
+            weights[word] = math.log((n_docs + 1.0) / (n_with[word] + 1.0))
+    return weights
+
+
+@kernel
+def _weigh_entries(indptr, terms, counts, idf):
+    values = np.zeros(len(terms))
+    for d in range(len(indptr) - 1):
+        length = 0.0
+        for e in range(indptr[d], indptr[d + 1]):
+            values[e] = (1.0 + math.log(counts[e])) * idf[terms[e]]
+            length += values[e] * values[e]
+        if length > 0.0:
+            for e in range(indptr[d], indptr[d + 1]):
+                values[e] /= math.sqrt(length)
+    return values
+
+
+@kernel
+def _sort_by_word(indptr, terms, values, n_words):
+    """The entries of each word, its documents ascending."""
+    starts = np.zeros(n_words + 1, np.int64)
+    for e in range(len(terms)):
+        if values[e] > 0.0:
+            starts[terms[e] + 1] += 1
+    for word in range(n_words):
+        starts[word + 1] += starts[word]
+    filled = starts.copy()
+    documents = np.zeros(starts[n_words], np.int32)
+    weights = np.zeros(starts[n_words])
+    for d in range(len(indptr) - 1):
+        for e in range(indptr[d], indptr[d + 1]):
+            if values[e] > 0.0:
+                p = filled[terms[e]]
+                documents[p] = d
+                weights[p] = values[e]
+                filled[terms[e]] += 1
+    return starts, documents, weights
+
+
+@kernel
+def _add_scores(starts, documents, weights, words, direction, scores):
+    for i in range(len(words)):
+        for p in range(starts[words[i]], starts[words[i] + 1]):
+            scores[documents[p]] += direction[i] * weights[p]
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of some documents."""
+
+    indptr: Ints  # documents + 1
+    terms: Topics  # e, ascending within a document
+    values: Floats  # e
+
+    @classmethod
+    def of(cls, block: Block, idf: Floats) -> Vectors:
+        values = _weigh_entries(*block.arrays, idf)
+        return cls(block.indptr, block.terms, values)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __sizeof__(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+    def take(self, documents: Ints) -> Vectors:
+        """Some documents, in the given order."""
+        indptr, entries = take_rows(self.indptr, documents)
+        return Vectors(indptr, self.terms[entries], self.values[entries])
+
+    @property
+    def arrays(self) -> tuple[Ints, Topics, Floats]:
+        return self.indptr, self.terms, self.values
+
+
+@dataclass(frozen=True, slots=True)
+class WordIndex:
+    """The vectors of documents, by word."""
+
+    n_docs: int
+    starts: Ints  # w + 1
+    documents: Topics  # p, ascending within a word
+    weights: Floats  # p
+
+    @classmethod
+    def of(cls, vectors: Vectors, n_words: int) -> WordIndex:
+        return cls(len(vectors), *_sort_by_word(*vectors.arrays, n_words))
+
+    def __sizeof__(self) -> int:
+        return self.starts.nbytes + self.documents.nbytes + self.weights.nbytes
+
+    def score(self, words: Ints, direction: Floats) -> Floats:
+        """The product of every document with a direction that is 0 but for some words, which are
+        ascending: so a score is added up as its document has its words."""
+        scores = np.zeros(self.n_docs)
+        _add_scores(self.starts, self.documents, self.weights, words, direction, scores)
+        return scores
