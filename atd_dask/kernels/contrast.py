@@ -44,11 +44,11 @@ LEAST_RATIO = 3.0
 LEAST_EXCESS = 4.0
 
 # Words by which a group is parted on trial, and the least share of its documents on each side. It
-# is two groups if at most so large a share of either part is above the cut of the other.
+# is two groups if the directions of the parts have hardly a word in common: a cosine below this.
 PARTING_WORDS = 6
 LEAST_SIDE = 0.15
-MOST_SHARED = 0.2
 PARTING_ROUNDS = 3
+MOST_ALIKE = 0.05
 
 # The length of a direction that has none.
 SHORTEST = 1e-300
@@ -352,45 +352,27 @@ class ContrastSearch:
         return Proposal(tuple(ranking.documents[:size].tolist()), float(support))
 
     def part(self, group: Proposal) -> Proposal:
-        """The better supported part of a group that is two, otherwise all of it: parts of which
-        hardly any document is above the cut of the other."""
+        """The better supported part of a group that is two, otherwise all of it."""
         documents = np.sort(np.array(group.documents))
-        best, total, tried = group, 0.0, set()
+        best, least = group, MOST_ALIKE
         for word in self._find_parting_words(documents):
             mine = self._part_by(documents, word)
             sides = documents[mine], documents[~mine]
-            if min(map(len, sides)) < LEAST_DOCUMENTS or mine.tobytes() in tried:
+            if min(map(len, sides)) < LEAST_DOCUMENTS:
                 continue
-            tried |= {mine.tobytes(), (~mine).tobytes()}
-            parts = [
-                self.without(other)._judge_apart(side, other)
-                for side, other in (sides, sides[::-1])
-            ]
-            kept = [part for part in parts if part is not None]
-            supports = [part.support for part in kept]
-            if len(kept) == 2 and sum(supports) > total:
-                best, total = max(kept, key=lambda part: part.support), sum(supports)
+            alike = _compare_directions(*(self._learn(side).outside for side in sides))
+            if alike >= least:
+                continue
+            judged = (self.without(rest).judge(side) for side, rest in (sides, sides[::-1]))
+            parts = [part for part in judged if part is not None]
+            if parts:
+                best, least = max(parts, key=lambda part: part.support), alike
         return best
 
     def words(self, documents: Ints) -> Ints:
         """The words that tell a group from normal documents, the most telling first."""
         words, weights = self._learn(documents).outside
         return words[np.argsort(-weights, kind="stable")][: np.count_nonzero(weights > 0.0)]
-
-    def _judge_apart(self, documents: Ints, others: Ints) -> Proposal | None:
-        """A part of a group, where hardly any of the others is above its cut."""
-        contrast = self._learn(documents)
-        ranking = self._rank(contrast, documents)
-        size, support = self._cut(contrast, ranking)
-        if size == 0:
-            return None
-        least = ranking.scores[size - 1]
-        everyone = np.zeros(len(self.available), dtype=np.bool_)
-        everyone[others] = True
-        scores = self.batch.rank(contrast.outside, everyone, len(others)).scores
-        if np.count_nonzero(scores >= least) > MOST_SHARED * len(others):
-            return None
-        return Proposal(tuple(ranking.documents[:size].tolist()), float(support))
 
     def _find_parting_words(self, documents: Ints) -> list[int]:
         vectors = self.batch.take(documents)
@@ -470,6 +452,25 @@ def _measure_length(weights):
     for weight in weights:
         total += weight * weight
     return math.sqrt(total)
+
+
+@kernel
+def _multiply(words, weights, other_words, other_weights):
+    """The product of two directions."""
+    total = 0.0
+    j = np.int64(0)
+    for i in range(len(words)):
+        while j < len(other_words) and other_words[j] < words[i]:
+            j += 1
+        if j < len(other_words) and other_words[j] == words[i]:
+            total += weights[i] * other_weights[j]
+    return total
+
+
+def _compare_directions(one: Direction, other: Direction) -> float:
+    """The cosine of the angle between two directions."""
+    lengths = _measure_length(one.weights) * _measure_length(other.weights)
+    return float(_multiply(*one, *other) / max(lengths, SHORTEST))
 
 
 def find_idf(n_with_batch: Ints, n_batch: int, n_with_normal: Ints, n_normal: int) -> Floats:
