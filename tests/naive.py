@@ -373,9 +373,66 @@ def cross_fitted(n_docs, n_folds, gain):
     return gains
 
 
-def bearing_out(gains, cap):
-    """How many documents bear out a topic; none counts for more than one, or against more."""
-    return sum(max(-1.0, min(1.0, gain / cap)) for gain in gains)
+def tf_idf(counts, batch, normal):
+    """Vectors of length 1 with (1 + log count) · idf; a word that one document has counts 0."""
+    n_docs = len(batch) + len(normal)
+    vectors = []
+    for document in counts:
+        vector = []
+        for word, count in enumerate(document):
+            n_with = sum(other[word] > 0 for other in (*batch, *normal))
+            idf = math.log((n_docs + 1) / (n_with + 1)) if n_with >= 2 else 0.0
+            vector.append((1 + math.log(count)) * idf if count else 0.0)
+        length = math.sqrt(sum(value * value for value in vector))
+        vectors.append([value / length if length else 0.0 for value in vector])
+    return vectors
+
+
+def contrast_score(vector, group, normal):
+    """The product of a vector with the mean of a group, each word weighed by the log of how many
+    times more of the group's vectors have it than normal ones."""
+    score = 0.0
+    for word, value in enumerate(vector):
+        n_with = sum(other[word] > 0 for other in group)
+        usual = (sum(other[word] > 0 for other in normal) + 0.5) / (len(normal) + 1)
+        if n_with and n_with / len(group) > usual:
+            mean = sum(other[word] for other in group) / len(group)
+            score += value * mean * math.log(n_with / len(group) / usual)
+    return score
+
+
+def contrast_scores(batch, normal, group):
+    """The scores of all documents of a batch, and of normal ones, for a group of the batch's rows;
+    no document has a part in the direction that it is scored by."""
+
+    def without(vectors, gone):
+        return [vector for index, vector in enumerate(vectors) if index != gone]
+
+    inside = [batch[row] for row in group]
+    scores = []
+    for row, vector in enumerate(batch):
+        others = without(inside, group.index(row)) if row in group else inside
+        scores.append(contrast_score(vector, others, normal))
+    usual = []
+    for index, vector in enumerate(normal):
+        # A normal document is left out of the words that it has, and of none that it has not.
+        usual.append(contrast_score(vector, inside, without(normal, index)))
+    return scores, usual
+
+
+def best_cut(scores, usual, least_ratio, least, most):
+    """How many of the highest scores are most in excess, and by how much."""
+    best = (0, 0.0)
+    ranked = sorted((score for score in scores if score > 0), reverse=True)
+    for size, score in enumerate(ranked[:most], 1):
+        if size < len(ranked) and ranked[size] == score:
+            continue
+        n_usual = sum(other >= score for other in usual)
+        enough = size / len(scores) >= least_ratio * (n_usual + 0.5) / len(usual)
+        found = excess(size, len(scores), n_usual, len(usual))
+        if size >= least and enough and found > best[1]:
+            best = (size, found)
+    return best
 
 
 def excess(n_found, n_batch, n_usual, n_normal):

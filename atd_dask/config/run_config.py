@@ -164,7 +164,7 @@ class SignificanceConfig:
             " bootstrap does",
             at_least=0,
         ),
-    ] = 19
+    ] = 39
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
 from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds
-from atd_dask.kernels.contrast import ContrastSearch
+from atd_dask.kernels.contrast import LEAST_DOCUMENTS, ContrastSearch
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Ints
@@ -39,6 +39,9 @@ MOST_SEEDS = 5
 
 # So many starts of the contrast search make a task of some tens of milliseconds.
 STARTS_PER_TASK = 10
+
+# So often the topic of those who belong to a group says who does.
+TOPIC_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class ClusterSearch:
                 continue
             growth = checkpointer.load_growth(index)
             if growth is None:
-                growth = self._describe_group(self.contrast.part(proposal))
+                growth = self._settle(proposal)
                 checkpointer.save_growth(index, growth)
             tried += [proposal, Proposal(growth.documents, growth.support)]
             on_progress("grown", _describe_grown(index, growth))
@@ -101,16 +104,36 @@ class ClusterSearch:
         found = runner.map(grow_groups, self.contrast, pieces)
         return [group for groups in found for group in groups]
 
-    def _describe_group(self, group: Proposal) -> Growth:
-        """A group as what has grown."""
-        documents = np.array(group.documents)
+    def _settle(self, proposal: Proposal) -> Growth:
+        """A group, or the better part of it if it is two, with the documents that belong to it."""
+        group = self.contrast.part(proposal)
+        rest = np.setdiff1d(proposal.documents, group.documents)
+        documents = self._find_members(self.contrast.without(rest), group)
         return Growth(
-            seed=group.documents[0],
+            seed=int(documents[0]),
             ended=True,
-            documents=group.documents,
+            documents=tuple(documents.tolist()),
             gain=self.batch.gain(documents, self.batch.train(documents)),
             support=group.support,
         )
+
+    def _find_members(self, contrast: ContrastSearch, group: Proposal) -> Ints:
+        """The core of a group, and of the documents within its reach those for which the odds are
+        good by the topic that it teaches; the likest first."""
+        documents = np.sort(np.array(group.documents))
+        core = contrast.find_core(documents)
+        if len(core) < LEAST_DOCUMENTS:
+            core = documents
+        reach = contrast.find_reach(core)
+        asked = np.append(reach, np.setdiff1d(documents, reach))[: self.rules.max_size]
+        sample = self.batch.take(asked)
+        belong = np.isin(asked, core)
+        for _ in range(TOPIC_ROUNDS):
+            members = np.sort(asked[belong])
+            topic = self.batch.train(members).smoothed(self.fitter.context)
+            least = self.rules.settling.least_gain(len(members), contrast.n_docs)
+            belong = np.isin(asked, core) | (self.fitter.gains(topic, sample) > least)
+        return asked[belong]
 
     def _grow_best(
         self, runner: Runner, checkpointer: Checkpointer, index: int, on_progress: OnProgress

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from atd_dask.kernels.excess import UNSEEN, measure_excess
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.proposals import Proposal
 from atd_dask.kernels.vectors import Vectors, WordIndex, weigh_words
 
@@ -39,9 +40,15 @@ MOST_DOCUMENTS = 4096
 # what is merely a little more frequent is a whim of the batch, not a group.
 LEAST_RATIO = 3.0
 
+# Documents within the reach of a group are at least so many times as frequent in the batch.
+REACH_RATIO = 5.0
+
 # The least excess of a word that makes a document a start. Many words have it by chance: a start
 # costs little.
 LEAST_EXCESS = 4.0
+
+# The core of a group has at least so large a share of the mean score of its documents.
+CORE_SHARE = 0.5
 
 # Words by which a group is parted on trial, and the least share of its documents on each side. It
 # is two groups if the directions of the parts have hardly a word in common: a cosine below this.
@@ -127,6 +134,20 @@ def _find_cut(scores, normal, known, weight, n_batch, n_normal, least, most):
             best = excess
             size = np.int64(k)
     return size, best
+
+
+@kernel
+def _find_reach(scores, normal, n_batch, n_normal):
+    """How many of the documents with these scores, from the highest down, are frequent enough in
+    the batch; `normal` is ascending."""
+    reach = np.int64(0)
+    i = len(normal)
+    for k in range(1, len(scores) + 1):
+        while i > 0 and normal[i - 1] >= scores[k - 1]:
+            i -= 1
+        if k * n_normal >= REACH_RATIO * (len(normal) - i + UNSEEN) * n_batch:
+            reach = np.int64(k)
+    return reach
 
 
 @kernel
@@ -368,6 +389,31 @@ class ContrastSearch:
             if parts:
                 best, least = max(parts, key=lambda part: part.support), alike
         return best
+
+    def find_core(self, documents: Ints) -> Ints:
+        """The documents of a group, ascending, that are most like each other: what is left when
+        those below a share of the mean score leave, again and again."""
+        for _ in range(ROUNDS):
+            if len(documents) < LEAST_DOCUMENTS:
+                break
+            contrast = self._learn(documents)
+            ranking = self._rank(contrast, documents)
+            size, _ = self._cut(contrast, ranking)
+            least = CORE_SHARE * add_up(contrast.own) / len(documents)
+            above = ranking.documents[:size][ranking.scores[:size] >= least]
+            if np.array_equal(np.sort(above), documents):
+                break
+            documents = np.sort(above)
+        return documents
+
+    def find_reach(self, core: Ints) -> Ints:
+        """The documents that may belong to a core, from the likest on: down to where such documents
+        are not frequent enough in the batch."""
+        contrast = self._learn(core)
+        ranking = self._rank(contrast, core)
+        normal, _ = self.normal.score(contrast.normal)
+        reach = _find_reach(ranking.scores, normal, self.n_docs, float(self.normal.index.n_docs))
+        return ranking.documents[:reach]
 
     def words(self, documents: Ints) -> Ints:
         """The words that tell a group from normal documents, the most telling first."""

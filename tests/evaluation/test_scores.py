@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from atd_dask.kernels.support import cross_fit_gains
 
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.evaluation.scores import score_documents
@@ -12,7 +13,6 @@ from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.next_document import Sample
-from atd_dask.kernels.support import cross_fit_gains
 from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 

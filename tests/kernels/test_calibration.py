@@ -1,4 +1,4 @@
-"""Batches that hold no anomaly: training documents, and the model without them."""
+"""Batches that hold no anomaly: normal documents that are held out, and the rest."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels import blocks
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.calibration import BlocksOf, SomeRows, draw_held_out, estimate_p_value, refit
+from atd_dask.kernels.calibration import SomeRows, draw_held_out, estimate_p_value
 from atd_dask.kernels.model import Block
-from atd_dask.kernels.passes import LocalPasses
-from atd_dask.kernels.training import Convergence
 from tests import naive
 from tests.kernels.strategies import make_block
 from tests.kernels.test_bootstrap import dense
@@ -55,7 +53,7 @@ def test_the_rest_is_every_other_document(monkeypatch):
     held, rest = draw_held_out(corpus, 30, 1, 3)
     assert len(corpus.block_starts) == 6
     others = np.delete(counts, held.chosen, axis=0)
-    blocks_of_rest = list(BlocksOf(rest))
+    blocks_of_rest = [rest.block(index) for index in range(len(rest.block_starts) - 1)]
     assert [block.start for block in blocks_of_rest] == rest.block_starts[:-1].tolist()
     np.testing.assert_array_equal(dense(Block.concatenate(blocks_of_rest), 30), others)
     np.testing.assert_array_equal(dense(held.rows(0, 30), 30), counts[held.chosen])
@@ -64,27 +62,6 @@ def test_the_rest_is_every_other_document(monkeypatch):
     np.testing.assert_array_equal(held.lengths(), counts[held.chosen].sum(axis=1))
     assert held.digest != rest.digest
     assert held.n_entries + rest.n_entries == pytest.approx(corpus.n_entries, abs=1)
-
-
-def test_the_model_knows_nothing_of_what_is_held_out():
-    counts, _ = make_corpus()
-    counts[:, 29] = 0
-    counts[5, 29] = 4
-    corpus = MemoryCorpus(make_block(counts), 30)
-    whole = refit_from_scratch(corpus)
-    rest = SomeRows(corpus, np.delete(np.arange(90), 5))
-    table = refit(whole, LocalPasses(BlocksOf(rest), 30), Convergence())
-    assert table.n_topics == whole.n_topics
-    assert whole.shared[29] > 0
-    assert table.shared[29] == 0
-    np.testing.assert_allclose(table.dense().sum(axis=1), 1, rtol=1e-6)
-
-
-def refit_from_scratch(corpus):
-    from atd_dask.distribution.training import Training, choose_best, train_restarts
-    from atd_dask.kernels.training import OrderRange
-
-    return choose_best(train_restarts(Training(corpus, OrderRange(3, 3), Convergence(), 1), 1))
 
 
 @given(st.floats(-50, 500), st.lists(st.floats(0, 60), min_size=1, max_size=30))

@@ -101,9 +101,13 @@ def planted():
     train = np.stack([rng.multinomial(60, topics[d % 3]) for d in range(300)])
     mixtures = [topics[d % 3] if d % 4 else (topics[d % 3] + topics[3]) / 2 for d in range(80)]
     batch = np.stack([rng.multinomial(60, mixture) for mixture in mixtures])
-    from tests.kernels.test_calibration import MemoryCorpus, refit_from_scratch
+    from atd_dask.distribution.training import Training, choose_best, train_restarts
+    from atd_dask.kernels.blocks import MemoryCorpus
+    from atd_dask.kernels.training import Convergence, OrderRange
 
-    return make_batch(batch, refit_from_scratch(MemoryCorpus(make_block(train), 120)))
+    corpus = MemoryCorpus(make_block(train), 120)
+    table = choose_best(train_restarts(Training(corpus, OrderRange(3, 3), Convergence(), 1), 1))
+    return make_batch(batch, table)
 
 
 def make_grower(batch, max_size=None):
