@@ -159,9 +159,8 @@ class SignificanceConfig:
     searches: Annotated[
         int,
         Rule(
-            "the search is repeated so often in held-out normal documents, and by what it finds"
-            " there a cluster gets the p-value that decides; with 0, as in the paper, that of the"
-            " bootstrap does",
+            "how many searches in held-out normal documents give the p-value that decides; with 0,"
+            " as in the paper, the bootstrap decides",
             at_least=0,
         ),
     ] = 39
@@ -181,7 +180,7 @@ class DetectionConfig:
     seeds: Annotated[
         int,
         Rule(
-            "documents, and with `settle` also words, from which candidates start side by side",
+            "documents from which candidates grow side by side",
             at_least=1,
         ),
     ] = 100
@@ -189,15 +188,15 @@ class DetectionConfig:
     settle: Annotated[
         bool,
         Rule(
-            "whether candidates settle from many starts, every document of the batch being asked if"
-            " it belongs; without, one is grown to its end, as in the paper"
+            "`true` finds candidates by contrast with the normal documents; `false` grows one"
+            " document by document, as the paper does"
         ),
     ] = True
     remember: Annotated[
         bool,
         Rule(
-            "whether the topics of clusters that were found count as known from then on, so that"
-            " what is left of a cluster is not found as another"
+            "whether a cluster counts as known once it is found, so that what is left of it is not"
+            " found as another"
         ),
     ] = True
     pool: Annotated[

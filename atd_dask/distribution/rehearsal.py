@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.counters import count_nothing
@@ -18,12 +19,14 @@ from atd_dask.kernels.next_document import Sample
 from atd_dask.kernels.word_switches import make_table
 
 N_WORDS = 12
+OWN_WORDS = 2
+OWN_DOCUMENTS = 5
 
 
 def compile_topic() -> None:
     """Learns a topic and fits documents to it, with kernels that a detection comes to late: it
     starts with others. Where both want the same kernel, one of them waits."""
-    corpus, table = _make_example()
+    corpus, _, table = _make_example()
     block, fitter = corpus.rows(0, corpus.n_docs), Fitter(NullContext.of(table))
     topic = fitter.train(block)
     fitter.shares(topic, block)
@@ -32,24 +35,32 @@ def compile_topic() -> None:
     fitter.batch(block, fit).gains_above(topic, np.ones(len(block), bool), 0.0)
 
 
-def _make_example() -> tuple[MemoryCorpus, WordTable]:
-    """A few documents, and a null model of them."""
+def _make_example() -> tuple[MemoryCorpus, MemoryCorpus, WordTable]:
+    """A few normal documents, a batch in which some have words of their own, and a null model."""
     counts = np.ones((12, N_WORDS), np.int32)
     counts[:6, :6] += 3
     counts[6:, 6:] += 3
-    words = np.tile(np.arange(N_WORDS, dtype=np.int32), len(counts))
-    ends = np.arange(len(counts) + 1) * N_WORDS
+    normal = counts.copy()
+    normal[:, -OWN_WORDS:] = 0
+    batch = counts.copy()
+    batch[OWN_DOCUMENTS:, -OWN_WORDS:] = 0
     shared = np.full(N_WORDS, 1 / N_WORDS)
     specific = np.zeros((2, N_WORDS), bool)
     specific[0, :2] = specific[1, 2:4] = True
     table = make_table(shared, specific, np.tile([1.5, 0.5], (2, 6)) / N_WORDS)
-    return MemoryCorpus(Block(ends, words, counts.ravel()), N_WORDS), table
+    return _make_corpus(normal), _make_corpus(batch), table
+
+
+def _make_corpus(counts: NDArray[np.int32]) -> MemoryCorpus:
+    documents, words = np.nonzero(counts)
+    ends = np.searchsorted(documents, np.arange(len(counts) + 1))
+    return MemoryCorpus(Block(ends, words.astype(np.int32), counts[documents, words]), N_WORDS)
 
 
 def compile_detection() -> int:
     """Runs a detection that is small but goes through every kernel; gives how many clusters it
     looked at."""
-    corpus, table = _make_example()
+    normal, batch, table = _make_example()
     rules = DetectionRules(
         seeds=2,
         stop=MembershipRule(replicates=5, test_below=1.0, min_size=1),
@@ -65,9 +76,9 @@ def compile_detection() -> int:
         unseen=True,
         max_clusters=1,
     )
-    corpora = {"train": corpus, "validation": corpus}
+    corpora = {"train": normal, "validation": normal}
     with count_nothing():
         return sum(
-            len(detect(table, corpus, corpora, replace(rules, settle=settle), seed=1))
+            len(detect(table, batch, corpora, replace(rules, settle=settle), seed=1))
             for settle in (False, True)
         )

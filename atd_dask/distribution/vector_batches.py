@@ -20,18 +20,18 @@ from atd_dask.distribution.newwords import count_corpus
 from atd_dask.distribution.shards import cut_into_shards
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.calibration import SomeRows
-from atd_dask.kernels.contrast import (
-    ContrastSearch,
+from atd_dask.kernels.contrast import ContrastSearch, NormalVectors
+from atd_dask.kernels.model import Block, Floats, Ints
+from atd_dask.kernels.vectors import (
     Direction,
-    NormalVectors,
     Ranking,
     VectorBatch,
+    Vectors,
     WholeVectors,
+    WordIndex,
     add_ratios,
     find_idf,
 )
-from atd_dask.kernels.model import Block, Floats, Ints
-from atd_dask.kernels.vectors import Vectors, WordIndex
 
 # Up to here a batch goes to every worker: 64 MB, and half as much again for a growth.
 SMALL_ENTRIES = 2**22

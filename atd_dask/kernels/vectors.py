@@ -8,9 +8,13 @@ which documents are alike, and counts 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Topics, take_rows
@@ -122,3 +126,106 @@ class WordIndex:
         scores = np.zeros(self.n_docs)
         _add_scores(self.starts, self.documents, self.weights, words, direction, scores)
         return scores
+
+
+@kernel
+def add_ratios(indptr, terms, ratios):
+    """For each document how far its words are in excess: the sum of their log ratios, over the root
+    of their number."""
+    scores = np.zeros(len(indptr) - 1)
+    for d in range(len(scores)):
+        total = 0.0
+        for e in range(indptr[d], indptr[d + 1]):
+            total += ratios[terms[e]]
+        scores[d] = total / math.sqrt(max(indptr[d + 1] - indptr[d], 1))
+    return scores
+
+
+class Direction(NamedTuple):
+    """What documents are scored by: 0 but for some words, which are ascending."""
+
+    words: Ints
+    weights: Floats
+
+
+class Ranking(NamedTuple):
+    """Documents of a batch from the highest score down, of equals the first one first."""
+
+    documents: Ints
+    scores: Floats
+
+    @classmethod
+    def of(cls, documents: Ints, scores: Floats, most: int) -> Ranking:
+        """Those with a score above 0, at most `most`."""
+        above = np.flatnonzero(scores > 0.0)
+        documents, scores = documents[above], scores[above]
+        order = np.lexsort((documents, -scores))[:most]
+        return cls(documents[order], scores[order])
+
+    @classmethod
+    def merge(cls, parts: Sequence[Ranking], most: int) -> Ranking:
+        return cls.of(
+            np.concatenate([part.documents for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            most,
+        )
+
+
+class VectorBatch(Protocol):
+    """The documents in which groups are looked for, wherever they lie."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, documents: Ints) -> Vectors:
+        """Some documents, in the given order."""
+
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        """How many of the available documents have each word."""
+
+    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+        """The available documents of the highest scores."""
+
+    def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        """The available documents whose words are most in excess."""
+
+
+@dataclass(frozen=True)
+class WholeVectors:
+    """A batch in one place."""
+
+    vectors: Vectors
+    n_words: int
+
+    @cached_property
+    def index(self) -> WordIndex:
+        return WordIndex.of(self.vectors, self.n_words)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __sizeof__(self) -> int:
+        return 2 * self.vectors.__sizeof__()
+
+    def take(self, documents: Ints) -> Vectors:
+        return self.vectors.take(documents)
+
+    def count_documents(self, available: NDArray[np.bool_]) -> Ints:
+        counted = np.repeat(available, np.diff(self.vectors.indptr))
+        return np.bincount(self.vectors.terms[counted], minlength=self.n_words)
+
+    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+        return self._rank(self.index.score(*direction), available, most)
+
+    def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        scores = add_ratios(self.vectors.indptr, self.vectors.terms, ratios)
+        return self._rank(scores, available, most)
+
+    def _rank(self, scores: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+        rows = np.flatnonzero(available)
+        return Ranking.of(rows, scores[rows], most)
+
+
+def find_idf(n_with_batch: Ints, n_batch: int, n_with_normal: Ints, n_normal: int) -> Floats:
+    """The idf of each word over a batch and normal documents alike."""
+    idf: Floats = weigh_words(n_with_batch + n_with_normal, n_batch + n_normal)
+    return idf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,13 +117,18 @@ def test_planted_documents_are_found(problem):
 
 def test_a_candidate_that_fails_does_not_hide_another(problem, monkeypatch):
     """The planted documents are found behind others that seem to have more support."""
+    grow = cluster_search.ClusterSearch._grow_groups
     settle = cluster_search.ClusterSearch._settle
 
     def mislead(self, *given):
-        return [Proposal((0, 1, 2, 3), 1e9), *settle(self, *given)]
+        return [Proposal((0, 1, 2, 3), 1e9), *grow(self, *given)]
 
-    monkeypatch.setattr(cluster_search.ClusterSearch, "_settle", mislead)
-    monkeypatch.setattr(cluster_search, "MOST_MERGED", 1)
+    def unmask(self, proposal):
+        growth = settle(self, proposal)
+        return replace(growth, support=0.0) if proposal.support == 1e9 else growth
+
+    monkeypatch.setattr(cluster_search.ClusterSearch, "_grow_groups", mislead)
+    monkeypatch.setattr(cluster_search.ClusterSearch, "_settle", unmask)
     first, second, *_ = run(problem)
     assert not first.significant
     assert second.significant
@@ -257,13 +263,12 @@ class Killer:
 
 @pytest.mark.parametrize(
     "moments",
-    [(("settle", 3), ("refine", 1)), (("scores", 1), ("scores", 5)), (("chance", 1),)],
-    ids=["proposals", "B2", "searches"],
+    [(("grow", 1),), (("scores", 1), ("scores", 5)), (("chance", 1),)],
+    ids=["groups", "B2", "searches"],
 )
 def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
     names = {
-        cluster_search.settle_start: "settle",
-        cluster_search.refine_proposal: "refine",
+        cluster_search.grow_groups: "grow",
         replicates.score_replicates: "scores",
         calibration.search_held_out: "chance",
     }
@@ -292,7 +297,7 @@ def test_proposals_are_not_made_again(tmp_path, problem, expected, monkeypatch):
 
     with pytest.raises(InterruptedDetectionError):
         run(problem, checkpointer=Interrupting(checkpoints))
-    monkeypatch.setattr(cluster_search, "settle_start", None)
+    monkeypatch.setattr(cluster_search, "grow_groups", None)
     checkpointer = DetectionCheckpointer(checkpoints)
     checkpointer.save_calibration([HeldOutSearch(0.0)] * 3)
     assert digest(run(problem, checkpointer=checkpointer, max_clusters=1)) == expected[:1]
@@ -319,9 +324,8 @@ def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
 def test_the_documents_of_a_held_out_search_are_rows_of_the_normal_ones(problem):
     """The words that a search names are in the documents that it names."""
     table, train, validation, test = problem
-    searched = calibration.Calibration(
-        table, {"train": train, "validation": validation}, rules(), test.n_docs, 1
-    )
+    corpora = {"train": train, "validation": validation}
+    searched = calibration.Calibration(corpora, rules(), test.n_docs, 1)
     searches = [calibration.search_held_out(searched, index) for index in range(4)]
     for search in searches:
         terms = {

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from atd_dask.distribution import cluster_search, replicates, search_space, shards
+from atd_dask.distribution import cluster_search, replicates, shards, vector_batches
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.shards import NewTopic, ShardedBatch
@@ -59,7 +59,7 @@ def expected(stores):
 @pytest.fixture
 def cut(monkeypatch):
     """Every batch is a large one."""
-    monkeypatch.setattr(search_space, "SMALL_ENTRIES", 0)
+    monkeypatch.setattr(vector_batches, "SMALL_ENTRIES", 0)
     monkeypatch.setattr(shards, "BLOCKS_PER_SHARD", 2)
     monkeypatch.setattr(replicates, "DOCUMENTS_AT_ONCE", 1200)
 
@@ -109,13 +109,13 @@ def test_every_rule_gives_the_bytes_of_a_batch_in_one_piece(stores, changes, req
 @pytest.mark.parametrize(
     "moment",
     [
-        ("having_in_shard", 2),
-        ("next_in_shard", 5),
-        ("gains_in_shard", 3),
-        ("gains_in_shard", 20),
+        ("rank_unexpected_in_shard", 2),
+        ("rank_in_shard", 3),
+        ("rank_in_shard", 100),
+        ("take_from_shard", 9),
         ("score_drawn", 2),
     ],
-    ids=["starts", "growth", "settling", "refining", "B2"],
+    ids=["starts", "neighbours", "rounds", "documents", "B2"],
 )
 def test_a_killed_worker_changes_nothing(stores, expected, cut, moment, monkeypatch):
     with local_client(2, processes=True) as client:

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from atd_dask.kernels.support import cross_fit_gains
 
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.evaluation.scores import score_documents
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.document_gains import cross_fit_gains
 from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.next_document import Sample

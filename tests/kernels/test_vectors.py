@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from atd_dask.kernels.contrast import find_idf
-from atd_dask.kernels.vectors import Vectors, WordIndex, weigh_words
+from atd_dask.kernels.vectors import Vectors, WordIndex, find_idf, weigh_words
 from tests import naive
 from tests.kernels.strategies import make_block
 

@@ -12,12 +12,13 @@ from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.kernels import (
     alternative,
     bootstrap,
+    contrast,
+    document_gains,
     excess,
     fitting,
     limits,
     next_document,
-    starts,
-    support,
+    vectors,
 )
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange
@@ -50,9 +51,16 @@ KERNELS = (
     bootstrap._expand_tokens,
     bootstrap.similarities,
     fitting._fit_block,
-    starts._compare_frequencies,
-    starts._score_documents,
-    support.document_gains,
+    contrast._compare_words,
+    contrast._find_cut,
+    contrast._find_reach,
+    contrast._learn,
+    document_gains.document_gains,
+    vectors._add_scores,
+    vectors._sort_by_word,
+    vectors._weigh_entries,
+    vectors.add_ratios,
+    vectors.weigh_words,
     next_document._gains_above,
     next_document._next_document,
     limits.start_limits,
@@ -62,7 +70,7 @@ KERNELS = (
 LATE = (
     alternative.train_topic,
     alternative.new_topic_shares,
-    support.document_gains,
+    document_gains.document_gains,
     next_document._gains_above,
 )
 
