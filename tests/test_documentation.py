@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import click
 import pytest
+import yaml
 
 from atd_dask.cli.command import atd
 from atd_dask.config.loader import RENAMED, RULES, describe_keys
 from atd_dask.config.run_config import RunConfig
+from atd_dask.version import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("atd_dask", "conf", "deploy", "pipelines", "tests")
@@ -233,6 +235,22 @@ def test_python_compiles(page: str) -> None:
     for language, block in FENCE.findall(read(page)):
         if language == "python":
             compile(block, page, "exec")
+
+
+def test_figures_name_the_command_that_makes_them() -> None:
+    figures = read("atd_dask/README.md").partition("\n## Figures\n")[2]
+    sections = figures.split("\n### ")[1:]
+    assert len(sections) >= 7
+    for section in sections:
+        named = {call.command for code in list_code(section) for call in find_calls(code)}
+        assert any(name.startswith(("bench ", "reproduce")) for name in named), section[:80]
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == __version__
+    authors = [author["family-names"] for author in citation["preferred-citation"]["authors"]]
+    assert authors == ["Soleimani", "Miller"]
 
 
 def test_no_picture_is_part_of_the_package() -> None:
