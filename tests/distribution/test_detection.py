@@ -323,7 +323,7 @@ def test_what_held_out_searches_find_can_be_looked_at(tmp_path, problem):
 
 def test_the_documents_of_a_held_out_search_are_rows_of_the_normal_ones(problem):
     """The words that a search names are in the documents that it names."""
-    table, train, validation, test = problem
+    _, train, validation, test = problem
     corpora = {"train": train, "validation": validation}
     searched = calibration.Calibration(corpora, rules(), test.n_docs, 1)
     searches = [calibration.search_held_out(searched, index) for index in range(4)]

@@ -14,7 +14,6 @@ from atd_dask.kernels import (
     bootstrap,
     contrast,
     document_gains,
-    excess,
     fitting,
     limits,
     next_document,
@@ -64,7 +63,6 @@ KERNELS = (
     next_document._gains_above,
     next_document._next_document,
     limits.start_limits,
-    excess.measure_excess,
 )
 # Those that get a process of their own.
 LATE = (
