@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from atd_dask.documents import CountBatch, Shard, Skipped
 from atd_dask.kernels.letter_runs import FIRST_PLACE, TokenTable
 from atd_dask.text.options import TextOptions
-from atd_dask.text.readers.files import clean_text
+from atd_dask.text.readers.files import clean_labels, clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser
 
 # Runs of letters that a process remembers, some 200 bytes each.
@@ -134,7 +134,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
                 skipped.append(item)
                 continue
             ids.append(item.id)
-            labels.append(item.labels)
+            labels.append(clean_labels(item.labels))
             if kept is not None:
                 kept.append(clean_text(item.text[:KEPT_CHARACTERS]).encode("utf-8"))
             yield numbers.tokeniser.encode(item.text)

@@ -213,3 +213,9 @@ def test_a_gathering_is_divided_in_its_order(gathering):
     finally:
         for part in parts:
             part.close()
+
+
+def test_a_label_with_control_characters_is_cleaned_and_its_document_stays():
+    odd = ("a\tb", "\r\n", "", "c\x00\x1b[0m\u2028d", "two  blanks")
+    counted = count_shard(Texts((Document("1", "one", odd), Document("2", "two"))), PLAIN)
+    assert counted.batch.labels == [("a b", "c [0m d", "two  blanks"), ()]

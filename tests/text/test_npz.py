@@ -110,3 +110,25 @@ def test_complex_numbers_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.npz must be there"):
         read_batches(tmp_path / "absent.npz")
+
+
+def test_an_encrypted_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    sparse.save_npz(path, sparse.csr_array(MATRIX))
+    data = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = -1
+        while (start := data.find(mark, start + 1)) >= 0:
+            data[start + flags] |= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.npz must be a sparse matrix .* is encrypted"):
+        read_batches(path)
+
+
+@pytest.mark.parametrize("encoding", ["idna", "rot13", "klingon"])
+def test_an_encoding_is_looked_at_before_the_vocabulary(tmp_path: Path, encoding: str) -> None:
+    path, words = tmp_path / "a.npz", tmp_path / "words"
+    sparse.save_npz(path, sparse.csr_array(MATRIX))
+    words.write_bytes(b"caf\xe9\n")
+    with pytest.raises(InputError, match=f"encoding must be one that .*, got '{encoding}' for"):
+        read_batches(path, vocabulary=str(words), encoding=encoding)

@@ -92,3 +92,10 @@ def test_without_pyarrow_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"pip install 'atd-dask\[parquet\]'"):
         read_items("parquet", path)
+
+
+def test_a_damaged_name_of_a_column_is_a_sentence(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", text=["one"], notes=["two"])
+    path.write_bytes(path.read_bytes().replace(b"notes", b"n\xcbtes"))
+    with pytest.raises(InputError, match=r"a\.parquet must be a whole Parquet file, but is not"):
+        read_items("parquet", path)

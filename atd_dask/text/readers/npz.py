@@ -63,6 +63,7 @@ def _load(path: str) -> Any:
             EOFError,
             KeyError,
             NotImplementedError,
+            RuntimeError,  # it is encrypted
             TypeError,
             ValueError,
             zipfile.BadZipFile,

@@ -76,7 +76,7 @@ def _open_parquet(file: File) -> Iterator[Any]:
     try:
         with open_file(file.url) as stream:
             yield ParquetFile(stream)
-    except ArrowException as error:
+    except (ArrowException, UnicodeError) as error:  # a damaged name is no text
         raise InputError(f"{url} must be a whole Parquet file, but is not: {error}") from error
 
 
