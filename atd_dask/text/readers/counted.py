@@ -39,6 +39,7 @@ class CountedCorpus:
 
     vocabulary: tuple[str, ...] | None
     batches: Callable[[], Iterator[CountBatch]]
+    place: str | None = None  # the file that they come from
 
 
 def read_vocabulary(source: Source) -> tuple[str, ...] | None:
