@@ -137,3 +137,15 @@ def test_a_few_bytes_do_not_become_gigabytes(
         monkeypatch.setattr(parquet, name, value)
     with pytest.raises(InputError, match=rf"a\.parquet, row group 0: {rule}"):
         read_items("parquet", path)
+
+
+def test_a_row_whose_value_is_not_there_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indices, words = pa.array([0, 7], pa.int32()), pa.array(["one"])
+    astray = pa.DictionaryArray.from_arrays(indices, words, safe=False)
+    batch = pa.RecordBatch.from_arrays([astray], ["text"])
+    path = write(tmp_path / "a.parquet", text=["one", "one"])
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter([batch]))
+    with pytest.raises(InputError, match=r"a\.parquet must be a whole Parquet file, but is not: a"):
+        read_items("parquet", path)

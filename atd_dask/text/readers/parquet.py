@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,10 +59,13 @@ def shards(
 ) -> Iterator[RowGroup]:
     """The row groups of every file."""
     for file in filter(wanted, find_files(path, ENDINGS)):
+        with open_file(file.url) as stream:
+            packed = stream.seek(0, os.SEEK_END)
         with _open_parquet(file) as parquet:
             check_columns(parquet.schema_arrow.names, source, file.url)
             groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
-            sizes = [_check_size(group, number, file) for number, group in enumerate(groups)]
+            # Not what is said of a column: asked for it, a damaged file ends the process.
+            sizes = [_check_size(group, n, file, packed) for n, group in enumerate(groups)]
         first_row = 1
         for number, size in enumerate(sizes):
             yield RowGroup(file, source, options.max_bytes, number, first_row)
@@ -86,7 +90,7 @@ def _open_parquet(file: File, *repeated: str) -> Iterator[Any]:
         raise InputError(f"{url} must be a whole Parquet file, but is not: {error}") from error
 
 
-def _check_size(group: Any, number: int, file: File) -> int:
+def _check_size(group: Any, number: int, file: File, packed: int) -> int:
     """How many rows a group has: a few bytes can say that a value is repeated any number of times,
     and that some of them become gigabytes."""
     place = f"{clean_text(file.url)}, row group {number}"
@@ -95,22 +99,24 @@ def _check_size(group: Any, number: int, file: File) -> int:
             f"{place}: there must be at most {MOST_ROWS} rows, or one for each byte, but"
             f" {group.total_byte_size} bytes say that they are {group.num_rows}"
         )
-    packed = sum(group.column(n).total_compressed_size for n in range(group.num_columns))
     if group.total_byte_size > max(MOST_UNPACKED, MOST_TIMES * packed):
         raise InputError(
-            f"{place}: it must be at most {MOST_TIMES} times as large when it is unpacked, but"
-            f" {packed} bytes become {group.total_byte_size}"
+            f"{place}: it must be at most {MOST_TIMES} times as large as the file when it is"
+            f" unpacked, but {packed} bytes become {group.total_byte_size}"
         )
     return int(group.num_rows)
 
 
 def _values(column: Any, encoding: str) -> list[object]:
     """The values of a column. Strings go through bytes: nobody has checked that they are UTF-8."""
-    from pyarrow import binary, list_, types
+    from pyarrow import ArrowInvalid, binary, list_, types
 
     if types.is_dictionary(column.type):
         known = _values(column.dictionary, encoding)
-        return [None if n is None else known[n] for n in column.indices.to_pylist()]
+        numbers = column.indices.to_pylist()
+        if not all(n is None or 0 <= n < len(known) for n in numbers):
+            raise ArrowInvalid("a row has a value that is not there")
+        return [None if n is None else known[n] for n in numbers]
     if _is_text(column.type):
         column = column.cast(binary())
     elif types.is_list(column.type) and _is_text(column.type.value_type):
