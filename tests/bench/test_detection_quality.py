@@ -64,6 +64,19 @@ def test_what_is_large_reaches_the_workers_in_pieces():
         )
 
 
+def test_what_came_in_pieces_is_made_again_when_its_worker_is_gone():
+    shared = {"numbers": np.random.default_rng(1).random(2_000_000)}
+    with local_client(2) as client:
+        runner = Runner(client)
+        kept = runner.keep(hold, shared, [None])
+        first = runner.ask(add_up, kept, [(0, 1)])
+        (holder,) = client.who_has(kept.results[0]).values()
+        for worker in client.cluster.workers.values():
+            if worker.address in holder:
+                client.sync(worker.close)
+        assert runner.ask(add_up, kept, [(0, 1)]) == first
+
+
 def test_the_command(tmp_path, monkeypatch):
     few = {name: list_variants()[name] for name in ("default", "rules: paper")}
     monkeypatch.setattr(detection_quality, "list_variants", lambda: few)
