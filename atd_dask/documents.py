@@ -10,7 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.errors import InputError
+
 PARTS = ("train", "validation", "test")
+
+# What a few bytes can ask for: a place in memory for every word and every row up to the largest.
+MOST_NUMBERED = 2**21
+MOST_EMPTY_ROWS = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,7 @@ class Skipped:
 
     reason: str
     location: str
+    times: int = 1  # for how many documents it stands
 
 
 class Shard(Protocol):
@@ -96,6 +103,41 @@ class Copies:
     in_training: NDArray[np.bool_]  # documents: those of a group with a counterpart in training
     # documents: those like one of training; known where they are looked for, not kept
     counterparts: NDArray[np.bool_] | None = None
+
+
+def as_rows(matrix: Any) -> Any:
+    """A sparse matrix, or an array, as CSR of its own. A `ValueError` where its parts contradict
+    each other: SciPy would read and write beyond their ends."""
+    from scipy import sparse
+
+    if sparse.issparse(matrix):
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo":
+            for size, places in zip(matrix.shape, matrix.coords, strict=True):
+                if len(places) != len(matrix.data):
+                    raise ValueError("every value must have its place")
+                if len(places) and not 0 <= places.min() <= places.max() < size:
+                    raise ValueError(f"places must be from 0 to {size - 1}")
+        if matrix.ndim == 2 and matrix.shape[0] > MOST_EMPTY_ROWS + matrix.nnz:
+            raise ValueError(
+                f"it must have at most {MOST_EMPTY_ROWS} rows without values,"
+                f" has {matrix.shape[0]} rows with {matrix.nnz} values"
+            )
+    rows = sparse.csr_array(matrix, copy=True)
+    if rows.ndim == 2:
+        rows.check_format(full_check=True)
+    return rows
+
+
+def name_numbers(n_words: int, where: str) -> tuple[str, ...]:
+    """The words of documents without a vocabulary: numbers that name themselves."""
+    if n_words > MOST_NUMBERED:
+        raise InputError(
+            f"{where} must have at most {MOST_NUMBERED} words as long as no vocabulary names them,"
+            f" has {n_words}"
+        )
+    return tuple(map(str, range(n_words)))
 
 
 def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:

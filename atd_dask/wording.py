@@ -1,8 +1,9 @@
-"""Text that is safe and pleasant to show: no control characters, no endless lines."""
+"""Text that is safe and pleasant to show: no secrets, no control characters, no endless lines."""
 
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -13,8 +14,24 @@ _BIDIRECTIONAL = frozenset(
 )
 
 
+# Who asks, before the host of an address, and what an address is signed with, after its path.
+_USER = re.compile(r"(?<=://)[^/\s'\"<>]*@")
+_SIGNATURE = re.compile(
+    r"([?&;][^=&\s]*(?:token|key|secret|sig|passw|pwd|auth|credential|session)[^=&\s]*=)[^&\s'\"#]+",
+    re.IGNORECASE,
+)
+
+
+def hide_credentials(text: str) -> str:
+    """`text` without the names, passwords and tokens in addresses."""
+    if "://" not in text:
+        return text
+    return _SIGNATURE.sub(r"\1***", _USER.sub("***@", text))
+
+
 def clean(text: str) -> str:
-    """`text` on one line, without anything that a terminal would obey."""
+    """`text` on one line, without secrets and anything that a terminal would obey."""
+    text = hide_credentials(text)
     if text.isascii() and text.isprintable():
         return text
     return "".join(_shown(character) for character in text)
@@ -37,6 +54,7 @@ def _shown(character: str) -> str:
 
 def shorten(text: str, length: int = 60) -> str:
     """`text` on one line, cut to `length` characters."""
+    text = hide_credentials(text)
     line = clean(text[: length + 1])
     return line if len(text) <= length else f"{line[: length - 1]}…"
 

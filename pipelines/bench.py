@@ -61,3 +61,10 @@ def bench_problems(
     from atd_dask.bench import problem_suite
 
     return problem_suite.bench_problems(request, corpora, output, client, ingest, progress)
+
+
+def bench_find(n_normal: int, n_batch: int, repeats: int, progress: Progress) -> list[Row]:
+    """The one call on strings, in new processes."""
+    from atd_dask.bench import first_find
+
+    return first_find.bench_find(n_normal, n_batch, repeats, progress)

@@ -153,6 +153,22 @@ def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
     _print_rows(measure(corpus, folder, progress))
 
 
+@bench.command("find")
+@click.option(
+    "--normal", default=2000, type=click.IntRange(min=100), help="How many normal documents."
+)
+@click.option(
+    "--batch", default=500, type=click.IntRange(min=20), help="How many documents to search."
+)
+@click.option("--repeats", default=3, type=click.IntRange(min=1), help="How many runs of each.")
+@logging_options
+def bench_find(normal: int, batch: int, repeats: int, progress: Progress) -> None:
+    """Time `find()` on generated strings in new processes: with nothing compiled, and again."""
+    from atd_dask.pipelines.bench import bench_find as measure
+
+    _print_rows(measure(normal, batch, repeats, progress))
+
+
 @bench.command("batch")
 @click.option(
     "--documents",

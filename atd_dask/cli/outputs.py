@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from atd_dask.progress import Level, Origin, Progress, PythonWarnings, Task
-from atd_dask.wording import clean
+from atd_dask.wording import clean, hide_credentials
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -163,7 +163,9 @@ class JsonLines:
 
 
 def _fit_for_json(value: Any) -> Any:
-    """The value with null for numbers that JSON does not have."""
+    """The value without secrets, and with null for numbers that JSON does not have."""
+    if isinstance(value, str):
+        return hide_credentials(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from atd_dask.documents import as_rows
 from atd_dask.errors import InputError
 from atd_dask.storage.corpus import CorpusStore
 
@@ -109,7 +110,11 @@ def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict
     from scipy import sparse
 
     source = {"format": "npz", "path": str(folder / f"{name}.npz")}
-    sparse.save_npz(source["path"], sparse.csr_array(matrix))
+    try:
+        rows = as_rows(matrix)
+    except ValueError as error:
+        raise InputError(f"{name} must be a whole matrix of counts, but: {error}") from error
+    sparse.save_npz(source["path"], rows)
     if vocabulary is None:
         return source
     words = list_words(vocabulary)

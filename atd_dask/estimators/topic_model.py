@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution.training import Training, choose_best, train_restarts
+from atd_dask.documents import as_rows, name_numbers
 from atd_dask.errors import InputError
 from atd_dask.estimators.base import Estimator, not_fitted_error
 from atd_dask.estimators.given import list_words
@@ -196,7 +197,7 @@ class ParsimoniousTopicModel(Estimator):
     def feature_names_in_(self) -> NDArray[np.object_]:
         """The words, if they were given."""
         words = self.vocabulary_
-        if words == _number_columns(len(words)):
+        if _are_numbers(words):
             raise AttributeError("the columns of the documents were not named")
         return np.array(words, object)
 
@@ -299,12 +300,14 @@ def as_corpus(
         counts = documents if sparse.issparse(documents) else np.asarray(documents)
         if counts.dtype == object:
             counts = counts.astype(np.float64)
-        matrix = sparse.csr_array(counts, copy=True)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            "documents must be a corpus store, a matrix of counts or a list of mappings from word"
-            f" to count, got {type(documents).__name__}"
-        ) from error
+        raise _refuse_documents(documents) from error
+    try:
+        matrix = as_rows(counts)
+    except (TypeError, ValueError) as error:
+        if sparse.issparse(counts):
+            raise InputError(f"a matrix of counts must be whole, but: {error}") from error
+        raise _refuse_documents(documents) from error
     if matrix.ndim != 2:
         raise InputError(
             f"a matrix of counts must be documents × words, got {matrix.ndim} axes"
@@ -342,7 +345,18 @@ def _check_vocabulary(vocabulary: Any) -> tuple[str, ...]:
 
 def _number_columns(n_words: int) -> tuple[str, ...]:
     """What the words are called that nobody has named."""
-    return tuple(map(str, range(n_words)))
+    return name_numbers(n_words, "a matrix of counts")
+
+
+def _are_numbers(words: Sequence[str]) -> bool:
+    return all(word == str(number) for number, word in enumerate(words))
+
+
+def _refuse_documents(documents: Any) -> InputError:
+    return InputError(
+        "documents must be a corpus store, a matrix of counts or a list of mappings from word"
+        f" to count, got {type(documents).__name__}"
+    )
 
 
 def _name_columns(documents: Any, words: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -351,7 +365,7 @@ def _name_columns(documents: Any, words: tuple[str, ...] | None) -> tuple[str, .
     if columns is None or not all(isinstance(name, str) for name in columns):
         return words
     named = _check_vocabulary(columns)
-    if words is None or words == _number_columns(len(named)):
+    if words is None or (len(words) == len(named) and _are_numbers(words)):
         return named if words is None else words
     for given, word in zip(named, words, strict=False):
         if given != word:

@@ -39,7 +39,7 @@ def make_corpus(
             with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
                 for piece in pieces:
                     spool.add(piece)
-                    task.advance(len(piece.batch) + len(piece.skipped))
+                    task.advance(len(piece.batch) + sum(skip.times for skip in piece.skipped))
             check_documents(config, name, spool, progress)
             return spool
 

@@ -10,7 +10,7 @@ import numpy as np
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.counting import count_shards
 from atd_dask.distribution.engine.counters import count
-from atd_dask.documents import PARTS
+from atd_dask.documents import PARTS, name_numbers
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets, readers, synthetic
@@ -119,10 +119,11 @@ def open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
 
 def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
     """Its documents, as a shard of text would give them."""
+    where = "a corpus of numbered words"
     for batch in corpus.batches():
         words = corpus.vocabulary
         if words is None:
-            words = tuple(map(str, range(int(batch.terms.max(initial=-1)) + 1)))
+            words = name_numbers(int(batch.terms.max(initial=-1)) + 1, corpus.place or where)
         count(documents_ingested=len(batch))
         yield WordCounts(words, batch)
 
@@ -130,4 +131,4 @@ def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
 def _numbers(train: CountSpool) -> Sequence[str]:
     """The vocabulary of a corpus whose words are numbers: all up to the largest."""
     largest = max(map(int, train.lexicon.words()), default=-1)
-    return tuple(map(str, range(largest + 1)))
+    return name_numbers(largest + 1, "train")

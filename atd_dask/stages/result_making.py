@@ -20,6 +20,7 @@ from atd_dask.evaluation.results import (
 )
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.stages.batches import PreparedBatch
+from atd_dask.stages.spreadsheets import guard_table
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
@@ -61,7 +62,7 @@ def count_words(
 def write_result(folder: str, result: dict[str, Any], passages: Mapping[int, str]) -> None:
     """Writes result.json and, with passages of texts, clusters.csv."""
     write_file(join(folder, RESULT), write_json(result))
-    write_file(join(folder, DOCUMENTS), write_csv(result["clusters"], passages))
+    write_file(join(folder, DOCUMENTS), guard_table(write_csv(result["clusters"], passages)))
 
 
 def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:

@@ -21,6 +21,7 @@ from atd_dask.distribution.engine.observation import (
 )
 from atd_dask.errors import UserError
 from atd_dask.storage.runs import read_note, read_run, write_run
+from atd_dask.wording import hide_credentials
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -130,7 +131,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "stopped on request"
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    return text[:1000]
+    return hide_credentials(text)[:1000]
 
 
 def describe_config(config: RunConfig) -> dict[str, Any]:
@@ -141,7 +142,16 @@ def describe_config(config: RunConfig) -> dict[str, Any]:
     # The address of a webhook is often all that it takes to use it.
     alert = described["sweep"]["alert"]
     alert |= {key: HIDDEN for key in ("command", "webhook") if alert[key]}
-    return described
+    hidden: dict[str, Any] = _hide_credentials(described)
+    return hidden
+
+
+def _hide_credentials(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {key: _hide_credentials(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_hide_credentials(value) for value in part]
+    return hide_credentials(part) if isinstance(part, str) else part
 
 
 def hide_secrets(command: Sequence[str]) -> list[str]:
@@ -152,7 +162,7 @@ def hide_secrets(command: Sequence[str]) -> list[str]:
         hidden = equals and (
             key in ("cluster", "sweep") or key.startswith(("cluster.kwargs", "sweep.alert"))
         )
-        shown.append(f"{key}={HIDDEN}" if hidden else argument)
+        shown.append(f"{key}={HIDDEN}" if hidden else hide_credentials(argument))
     return shown
 
 

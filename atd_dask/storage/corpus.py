@@ -88,7 +88,11 @@ class CorpusStore:
     @cached_property
     def block_starts(self) -> NDArray[np.int64]:
         """The first document of every block, and the number of documents."""
-        return self._group.read("uns/block_starts")
+        starts = self._group.read("uns/block_starts")
+        whole = len(starts) == self.n_blocks + 1 and starts[0] == 0 and starts[-1] == self.n_docs
+        if not whole or np.any(np.diff(starts) < 0):
+            raise self._refuse("uns/block_starts", "ascend from 0 to the number of documents")
+        return starts
 
     def block(self, index: int) -> Block:
         """One block of documents, read without the rest of the corpus."""
@@ -100,16 +104,31 @@ class CorpusStore:
         """The documents from `start` to before `stop`."""
         if not 0 <= start <= stop <= self.n_docs:
             raise IndexError(f"{self.url} has {self.n_docs} documents, got {start} to {stop}")
-        return Block(*self._read_csr("X", start, stop), start)
+        return Block(*self._read_csr("X", start, stop, self.n_words), start)
 
     def _read_csr(
-        self, path: str, start: int, stop: int
+        self, path: str, start: int, stop: int, n_columns: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Rows that a kernel can walk through: it looks at no bound itself."""
         indptr = self._group.read(f"{path}/indptr", start, stop + 1)
         first, last = int(indptr[0]), int(indptr[-1])
+        if first < 0 or np.any(np.diff(indptr) < 0):
+            raise self._refuse(f"{path}/indptr", "ascend from 0")
         terms = self._group.read(f"{path}/indices", first, last)
         counts = self._group.read(f"{path}/data", first, last)
+        if not len(terms) == len(counts) == last - first:
+            raise self._refuse(f"{path}/indptr", f"end with the last entry of {path}/data")
+        if len(terms) and not 0 <= terms.min() <= terms.max() < n_columns:
+            raise self._refuse(f"{path}/indices", f"be from 0 to {n_columns - 1}")
+        if len(counts) and counts.min() < 1:
+            raise self._refuse(f"{path}/data", "be at least 1")
         return indptr - first, terms, counts
+
+    def _refuse(self, path: str, rule: str) -> InputError:
+        return InputError(
+            f"the numbers of {path} in the store {self.url} must {rule}, but do not: make the store"
+            " again from its documents"
+        )
 
     def ids(self, start: int = 0, stop: int | None = None) -> list[str]:
         ids: list[str] = self._group.read("obs/id", start, stop).tolist()
@@ -146,11 +165,15 @@ class CorpusStore:
 
     def unseen(self) -> csr_matrix:
         """Documents × unseen words: how often each word that the vocabulary lacks occurs."""
-        return self._matrix("obsm/unseen", len(self.unseen_words))
+        return self._matrix("obsm/unseen", self._n_unseen_words)
 
     def unseen_rows(self, start: int, stop: int) -> Block:
         """The words that the vocabulary lacks, of the documents from `start` to before `stop`."""
-        return Block(*self._read_csr("obsm/unseen", start, stop), start)
+        return Block(*self._read_csr("obsm/unseen", start, stop, self._n_unseen_words), start)
+
+    @cached_property
+    def _n_unseen_words(self) -> int:
+        return int(self._group.array("uns/unseen_words").shape[0])
 
     @cached_property
     def n_unseen_entries(self) -> int:
@@ -163,7 +186,7 @@ class CorpusStore:
     def _matrix(self, path: str, n_columns: int) -> csr_matrix:
         from scipy.sparse import csr_matrix
 
-        indptr, terms, counts = self._read_csr(path, 0, self.n_docs)
+        indptr, terms, counts = self._read_csr(path, 0, self.n_docs, n_columns)
         return csr_matrix((counts, terms, indptr), shape=(self.n_docs, n_columns))
 
     def batches(self) -> Iterator[CountBatch]:

@@ -12,6 +12,7 @@ from atd_dask.storage.runs import sweep_folder
 from atd_dask.sweeps.alerts import deliver, list_channels
 from atd_dask.sweeps.plan import commit
 from atd_dask.sweeps.state import ALERT, SweepState
+from atd_dask.wording import hide_credentials
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
@@ -29,8 +30,8 @@ def make_alert(
         "format": ALERT_FORMAT,
         "name": config.name,
         "sweep": number,
-        "result": join(sweep_config.output, "result.json"),
-        "report": join(sweep_config.output, "report.html"),
+        "result": hide_credentials(join(sweep_config.output, "result.json")),
+        "report": hide_credentials(join(sweep_config.output, "report.html")),
         "clusters": news,
     }
 

@@ -8,14 +8,20 @@ from __future__ import annotations
 import http.client
 import os
 import subprocess
+import tempfile
+import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from typing import Any
 
 from atd_dask.config.sweep_config import AlertConfig
 
-TIMEOUT = 30.0  # seconds that one delivery may take
+TIMEOUT = 30.0  # seconds that one try may take, with all that belongs to it
+SAME_METHOD = (307, 308)  # answers that send the same request elsewhere
+MOST_REDIRECTS = 5
 FIRST_PAUSE = 1.0  # seconds before the second try; then twice as long each time
 
 # Channel → what delivers a message there; an answer is what went wrong.
@@ -40,41 +46,73 @@ def deliver(config: AlertConfig, channel: str, message: bytes) -> str | None:
 
 
 def _run_command(config: AlertConfig, message: bytes) -> str | None:
-    try:
-        done = subprocess.run(
-            config.command,
-            input=message,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"the command did not end within {TIMEOUT:.0f} s"
-    except OSError as error:
-        return f"the command could not be started: {error.strerror}"
-    if done.returncode == 0:
-        return None
-    said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-    return f"the command ended with status {done.returncode}" + "".join(f": {s}" for s in said)
+    # Files, not pipes: a child that the command leaves behind may hold them as long as it likes.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(message)
+        given.seek(0)
+        try:
+            done = subprocess.run(
+                config.command,
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"the command did not end within {TIMEOUT:.0f} s"
+        except OSError as error:
+            return f"the command could not be started: {error.strerror}"
+        if done.returncode == 0:
+            return None
+        said.seek(0)
+        last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+    return f"the command ended with status {done.returncode}" + "".join(f": {s}" for s in last)
 
 
 def _post(config: AlertConfig, message: bytes) -> str | None:
     address = os.path.expandvars(config.webhook or "")
     if not address.startswith(("http://", "https://")):
         return "the webhook's address must be an http or https URL, and is not"
-    try:
-        request = urllib.request.Request(  # noqa: S310 - the protocol was looked at
-            address, data=message, headers={"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310
-            return None
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"the webhook answered with status {error.code}"
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", None)
-        return f"the webhook cannot be reached: {reason or type(error).__name__}"
+    problems: list[str | None] = []
+    # The time limit of a socket is for every read anew: a server that sends a byte now and then
+    # would hold us for ever. What is left behind ends with the process.
+    posting = threading.Thread(
+        target=lambda: problems.append(_follow(address, message)), daemon=True
+    )
+    posting.start()
+    posting.join(TIMEOUT)
+    return problems[0] if problems else f"the webhook did not answer within {TIMEOUT:.0f} s"
+
+
+def _follow(address: str, message: bytes) -> str | None:
+    """Posts a message; where the answer is to post it elsewhere, there."""
+    for _ in range(MOST_REDIRECTS + 1):
+        try:
+            request = urllib.request.Request(  # noqa: S310 - the protocol was looked at
+                address, data=message, headers={"Content-Type": "application/json"}
+            )
+            opener = urllib.request.build_opener(_StaysAPost)
+            with opener.open(request, timeout=TIMEOUT):
+                return None
+        except urllib.error.HTTPError as error:
+            with error:
+                elsewhere = urllib.parse.urljoin(address, error.headers.get("Location", ""))
+                safe = ("https://",) if address.startswith("https") else ("http://", "https://")
+                if error.code not in SAME_METHOD or not elsewhere.startswith(safe):
+                    return f"the webhook answered with status {error.code}"
+                address = elsewhere
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None)
+            return f"the webhook cannot be reached: {reason or type(error).__name__}"
+    return f"the webhook sent us elsewhere more than {MOST_REDIRECTS} times"
+
+
+class _StaysAPost(urllib.request.HTTPRedirectHandler):
+    """Follows nothing: urllib would ask elsewhere without the message, and take that as success."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 CHANNELS: dict[str, Deliver] = {"command": _run_command, "webhook": _post}

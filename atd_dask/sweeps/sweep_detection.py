@@ -28,6 +28,7 @@ from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.result_making import make_result, warn_of_thin_pool
 from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import read_wording
+from atd_dask.stages.spreadsheets import guard_table
 from atd_dask.stages.storing import look_for_copies, store_part
 from atd_dask.stages.watching import watch_detection
 from atd_dask.storage.atomic_files import join, write_file
@@ -277,7 +278,7 @@ class SweepDetection:
         )
         write_file(
             join(self._sweep_config.output, "clusters.csv"),
-            write_csv(result["clusters"], wording.passages),
+            guard_table(write_csv(result["clusters"], wording.passages)),
         )
         keep_scores(self._sweep_config.output, self._runner, stores, batch, self._rules, result)
         return SweepFindings(result, news, len(self._rest), drift, state)

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pickle
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from atd_dask.documents import CountBatch, Shard, Skipped
 from atd_dask.kernels.letter_runs import FIRST_PLACE, TokenTable
 from atd_dask.text.options import TextOptions
-from atd_dask.text.readers.files import clean_text
+from atd_dask.text.readers.files import clean_labels, clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser
 
 # Runs of letters that a process remembers, some 200 bytes each.
@@ -29,6 +30,10 @@ KEPT_CHARACTERS = 2**16
 
 # Of text whose runs are looked up together; what they need stays in the processor's cache.
 BYTES_AT_ONCE = 2**17
+
+
+# So many documents of a shard are told one by one for a reason to skip them.
+MOST_TOLD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +131,26 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
     skipped: list[Skipped] = []
+    n_skipped: Counter[str] = Counter()
     kept: list[bytes] | None = [] if keep_text else None
 
     def texts() -> Iterator[bytes]:
         for item in shard.read():
             if isinstance(item, Skipped):
-                skipped.append(item)
+                n_skipped[item.reason] += 1
+                if n_skipped[item.reason] <= MOST_TOLD:
+                    skipped.append(item)
                 continue
             ids.append(item.id)
-            labels.append(item.labels)
+            labels.append(clean_labels(item.labels))
             if kept is not None:
                 kept.append(clean_text(item.text[:KEPT_CHARACTERS]).encode("utf-8"))
             yield numbers.tokeniser.encode(item.text)
 
     distinct, terms, counts = numbers.count(texts())
+    skipped += [
+        Skipped(reason, "", n - MOST_TOLD) for reason, n in n_skipped.items() if n > MOST_TOLD
+    ]
     indptr = np.concatenate(([0], np.cumsum(distinct)))
     batch = CountBatch(ids, labels, indptr, terms, counts, kept)
     keep = np.ones(len(batch), dtype=np.bool_)
@@ -224,7 +235,7 @@ class CountSpool:
             for id in compress(batch.ids, ~fresh)
         ]
         for skip in (*counts.skipped, *repeated):
-            self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + 1
+            self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + skip.times
             self.examples.setdefault(skip.reason, skip.location)
         self._write(batch.take_documents(fresh) if repeated else batch)
 

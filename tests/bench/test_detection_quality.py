@@ -9,8 +9,10 @@ from atd_dask.bench.detection_quality import list_variants, read_reference, spli
 from atd_dask.cli.command import atd
 from atd_dask.config import paper_corpora
 from atd_dask.config.run_config import TopicsConfig
+from atd_dask.distribution.engine.runner import Runner, hold
 from atd_dask.errors import InputError
 from tests.bench.test_training_quality import write_corpus
+from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 from tests.kernels.test_bootstrap import dense
 
@@ -44,6 +46,35 @@ def test_the_variants_differ():
     variants = list_variants()
     assert len({str(config) for config in variants.values()}) == len(variants)
     assert variants["rules: paper"].seeds == 1
+
+
+def add_up(shared, piece):
+    return float(shared["numbers"].sum()) + piece
+
+
+def test_what_is_large_reaches_the_workers_in_pieces():
+    """Dask warns of a graph that is too large, and here a warning is an error."""
+    shared = {"numbers": np.random.default_rng(1).random(2_000_000)}
+    expected = [float(shared["numbers"].sum()) + piece for piece in range(4)]
+    with local_client(2) as client:
+        assert list(Runner(client).map(add_up, shared, range(4))) == expected
+        assert (
+            Runner(client).ask(add_up, Runner(client).keep(hold, shared, [None]), [(0, 1), (0, 2)])
+            == expected[1:3]
+        )
+
+
+def test_what_came_in_pieces_is_made_again_when_its_worker_is_gone():
+    shared = {"numbers": np.random.default_rng(1).random(2_000_000)}
+    with local_client(2) as client:
+        runner = Runner(client)
+        kept = runner.keep(hold, shared, [None])
+        first = runner.ask(add_up, kept, [(0, 1)])
+        (holder,) = client.who_has(kept.results[0]).values()
+        for worker in client.cluster.workers.values():
+            if worker.address in holder:
+                client.sync(worker.close)
+        assert runner.ask(add_up, kept, [(0, 1)]) == first
 
 
 def test_the_command(tmp_path, monkeypatch):

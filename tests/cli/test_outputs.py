@@ -275,3 +275,13 @@ def test_a_task_that_gets_on_at_once_has_no_excuse() -> None:
     with Progress(PlainLines(stream)).task("read", 2, "pages", lambda: False) as task:
         task.advance(2)
     assert "compiling" not in stream.getvalue()
+
+
+def test_secrets_of_addresses_are_in_no_output() -> None:
+    for make in (PlainLines, JsonLines):
+        stream = io.StringIO()
+        progress = Progress(make(stream))
+        progress.warn("s3://me:hunter2@host/a cannot be read", path="s3://me:hunter2@host/a")
+        progress.error("https://host/a?token=hunter2 cannot be read")
+        assert stream.getvalue().count("cannot be read") == 2
+        assert "hunter2" not in stream.getvalue()

@@ -15,6 +15,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
+from atd_dask.estimators.given import Columns, write_given
+from atd_dask.estimators.topic_model import as_corpus
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import NullModel, write_model
@@ -476,3 +478,34 @@ def test_one_word_is_certain():
     model = ParsimoniousTopicModel((1, 3)).fit([[3], [1], [2]])
     assert model.components_.tolist() == [[1.0]] * model.n_topics_
     assert model.score([[7], [0]]) == 0
+
+
+def break_matrix(kind):
+    matrix = sparse.csr_matrix(np.ones((4, 5), dtype=np.int64))
+    if kind == "coo":
+        matrix = matrix.tocoo()
+        matrix.col[3] = 10**6
+    elif kind == "indptr":
+        matrix.indptr[1] = 10**6
+    elif kind == "descending":
+        matrix.indptr[1], matrix.indptr[2] = matrix.indptr[2], matrix.indptr[1]
+    elif kind == "csc":
+        matrix = matrix.tocsc()
+        matrix.indices[3] = 10**6
+    else:
+        matrix.indices[3] = -1 if kind == "negative" else 10**6
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["coo", "csc", "indptr", "descending", "negative", "indices"])
+def test_a_matrix_that_contradicts_itself_is_a_sentence(kind, tmp_path):
+    with pytest.raises(InputError, match="a matrix of counts must be whole, but: "):
+        as_corpus(break_matrix(kind), None)
+    with pytest.raises(InputError, match="normal must be a whole matrix of counts, but: "):
+        write_given(break_matrix(kind), "normal", Columns(None, None, None), None, tmp_path)
+
+
+def test_columns_that_nothing_names_have_a_limit():
+    wide = sparse.csr_array((np.array([1]), (np.array([0]), np.array([5]))), (1, 10**9))
+    with pytest.raises(InputError, match="a matrix of counts must have at most 2097152 words"):
+        as_corpus(wide, None)

@@ -24,10 +24,11 @@ from atd_dask.documents import PARTS
 from atd_dask.errors import InputError, SchedulerError
 from atd_dask.pipelines.run import STAGES, run
 from atd_dask.stages.memory import estimate_memory
-from atd_dask.stages.run_record import hide_secrets
+from atd_dask.stages.run_record import describe_config, describe_error, hide_secrets
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
 from atd_dask.storage.runs import corpus_path
+from atd_dask.text.options import Source
 from tests.clusters import local_client
 from tests.pipelines.hold import hold_after
 
@@ -319,3 +320,14 @@ def test_secrets_are_not_written_down(config, client):
         "--set",
         "seed=1",
     ]
+
+
+def test_secrets_of_addresses_are_not_written_down(config):
+    address = "s3://me:hunter2@host/normal.jsonl?versionId=1&token=hunter2"
+    corpus = replace(config.corpus, train=Source(format="jsonl", path=address))
+    described = describe_config(replace(config, corpus=corpus, output="s3://me:hunter2@host/out"))
+    assert described["output"] == "s3://***@host/out"
+    path = "s3://***@host/normal.jsonl?versionId=1&token=***"
+    assert described["corpus"]["train"]["path"] == path
+    assert hide_secrets(["atd-dask", "run", f"--set=corpus.train.path={address}"])[2].endswith(path)
+    assert describe_error(InputError(f"{address} cannot be read")) == f"{path} cannot be read"

@@ -303,3 +303,52 @@ def test_damage_is_seen_by_who_reads_a_block(tmp_path: Path, name: str) -> None:
     chunk.unlink()
     with pytest.raises(DamagedStoreError, match=rf"the chunk X/{name}/c/0 is missing"):
         store.block(0)
+
+
+def damage(folder, path, change):
+    """A store whose checksums are right and whose numbers are not."""
+    store = write_corpus(folder)
+    read = store._group.read
+
+    def read_changed(name, start=0, stop=None):
+        if name != path:
+            return read(name, start, stop)
+        values = read(name).copy()
+        change(values)
+        return values[start:stop]
+
+    store._group.read = read_changed
+    return store
+
+
+def set_at(place, value):
+    def change(values):
+        values[place] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "value", "rule"),
+    [
+        ("X/indptr", 3, 10**6, "must ascend from 0, but do not"),
+        ("X/indptr", 3, -5, "must ascend from 0, but do not"),
+        ("X/indptr", -1, 10**6, "must end with the last entry of X/data, but do not"),
+        ("X/indices", 5, 8, "must be from 0 to 7, but do not"),
+        ("X/indices", 5, -1, "must be from 0 to 7, but do not"),
+        ("X/data", 5, 0, "must be at least 1, but do not"),
+        ("uns/block_starts", 0, 7, "must ascend from 0 to the number of documents, but do not"),
+    ],
+)
+def test_numbers_that_would_lead_a_kernel_astray_are_refused(tmp_path, path, place, value, rule):
+    store = damage(tmp_path / "store", path, set_at(place, value))
+    with pytest.raises(InputError, match=f"the numbers of {path} in the store .* {rule}: make the"):
+        list(store.batches())
+
+
+def test_unseen_words_are_looked_at_too(tmp_path):
+    store = damage(tmp_path / "store", "obsm/unseen/indices", set_at(0, 2))
+    with pytest.raises(InputError, match=r"unseen/indices .* must be from 0 to"):
+        store.unseen()
+    with pytest.raises(InputError, match=r"unseen/indices .* must be from 0 to"):
+        store.unseen_rows(0, store.n_docs)

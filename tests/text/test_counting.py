@@ -213,3 +213,20 @@ def test_a_gathering_is_divided_in_its_order(gathering):
     finally:
         for part in parts:
             part.close()
+
+
+def test_a_label_with_control_characters_is_cleaned_and_its_document_stays():
+    odd = ("a\tb", "\r\n", "", "c\x00\x1b[0m\u2028d", "two  blanks")
+    counted = count_shard(Texts((Document("1", "one", odd), Document("2", "two"))), PLAIN)
+    assert counted.batch.labels == [("a b", "c [0m d", "two  blanks"), ()]
+
+
+def test_of_many_that_are_skipped_the_first_are_told_and_all_are_counted(monkeypatch):
+    monkeypatch.setattr(counting, "MOST_TOLD", 3)
+    items = tuple(Skipped("no field text", f"a:{n}") for n in range(10))
+    counts = count_shard(Texts((*items, Document("1", "one"))), PLAIN)
+    assert len(counts.skipped) == 4
+    spool = CountSpool(Lexicon())
+    spool.add(counts)
+    assert (spool.skipped, spool.examples) == ({"no field text": 10}, {"no field text": "a:0"})
+    spool.close()

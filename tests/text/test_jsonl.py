@@ -196,7 +196,10 @@ def test_a_folder_on_another_file_system() -> None:
     assert [document.id for document in found] == ["a.jsonl:1", "b.jsonl:1"]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-7", "rot13", "klingon"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-16", "utf-7", "rot13", "klingon", "idna", "punycode", "unicode_escape", "undefined"],
+)
 def test_an_encoding_must_leave_ascii_alone(tmp_path: Path, encoding: str) -> None:
     with pytest.raises(InputError, match=f"encoding must be one that .*, got '{encoding}' for a"):
         shards(Source("jsonl", "a", encoding=encoding), TextOptions())
@@ -207,3 +210,8 @@ def test_a_source_must_have_a_path_and_a_known_format() -> None:
         shards(Source("jsonl"), TextOptions())
     with pytest.raises(InputError, match=r"format must be one of csv, .*, got 'ldac'"):
         shards(Source("ldac", "a"), TextOptions())
+
+
+def test_an_encoding_with_a_null_character_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="encoding must be one that "):
+        shards(Source("jsonl", "a", encoding="utf-8\0"), TextOptions())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
+from atd_dask.stages.reading import counted_pieces
 from atd_dask.text.options import Source
 from atd_dask.text.readers import counted, counts, ldac
 from atd_dask.text.readers.ldac import parse_lines, write_ldac
@@ -209,3 +210,11 @@ def test_a_shared_corpus_comes_back(tmp_path: Path, corpus: str, part: str) -> N
             assert written == b" ".join(normal(line)) + b"\n"
     labels = [" ".join(some) for batch in batches for some in batch.labels]
     assert labels == (folder / f"{part}.labels").read_text().splitlines()
+
+
+def test_a_number_that_nothing_names_has_a_limit(tmp_path):
+    path = tmp_path / "a.ldac"
+    path.write_text("1 99999999:1\n")
+    corpus = counts(Source("ldac", str(path)))
+    with pytest.raises(InputError, match=r"a\.ldac must have at most 2097152 words .* 100000000"):
+        list(counted_pieces(corpus))

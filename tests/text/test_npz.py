@@ -8,6 +8,7 @@ from scipy import sparse
 
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
+from atd_dask.stages.reading import counted_pieces
 from atd_dask.text.options import Source
 from atd_dask.text.readers import counts, npz
 
@@ -110,3 +111,48 @@ def test_complex_numbers_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.npz must be there"):
         read_batches(tmp_path / "absent.npz")
+
+
+def test_an_encrypted_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    sparse.save_npz(path, sparse.csr_array(MATRIX))
+    data = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = -1
+        while (start := data.find(mark, start + 1)) >= 0:
+            data[start + flags] |= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.npz must be a sparse matrix .* is encrypted"):
+        read_batches(path)
+
+
+@pytest.mark.parametrize("encoding", ["idna", "rot13", "klingon"])
+def test_an_encoding_is_looked_at_before_the_vocabulary(tmp_path: Path, encoding: str) -> None:
+    path, words = tmp_path / "a.npz", tmp_path / "words"
+    sparse.save_npz(path, sparse.csr_array(MATRIX))
+    words.write_bytes(b"caf\xe9\n")
+    with pytest.raises(InputError, match=f"encoding must be one that .*, got '{encoding}' for"):
+        read_batches(path, vocabulary=str(words), encoding=encoding)
+
+
+@pytest.mark.parametrize("kind", ["rows", "unpacked"])
+def test_a_few_bytes_do_not_become_gigabytes(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.npz"
+    if kind == "rows":
+        one = np.array([1])
+        sparse.save_npz(path, sparse.coo_array((one, (one, one)), (10**9, 4)))
+    else:
+        monkeypatch.setattr(npz, "MOST_UNPACKED", 10**6)
+        sparse.save_npz(path, sparse.csr_array((10**6, 4), dtype=np.int64))
+    with pytest.raises(InputError, match=r"a\.npz must be a sparse matrix .*: it must .* at most"):
+        read_batches(path)
+
+
+def test_columns_are_named_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    one = np.array([1])
+    sparse.save_npz(path, sparse.csr_array((one, (one - 1, one * (10**9 - 1))), (1, 10**9)))
+    with pytest.raises(InputError, match=r"a\.npz must have at most 2097152 words as long as no"):
+        list(counted_pieces(counts(Source("npz", str(path)))))

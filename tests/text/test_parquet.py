@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from atd_dask.documents import Document, Skipped
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
-from atd_dask.text.readers import shards
+from atd_dask.text.readers import parquet, shards
 from tests.text.reading import read_documents, read_items
 
 pa = pytest.importorskip("pyarrow")
@@ -91,4 +92,60 @@ def test_without_pyarrow_the_extra_is_named(
     path = write(tmp_path / "a.parquet", text=["t"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"pip install 'atd-dask\[parquet\]'"):
+        read_items("parquet", path)
+
+
+def test_a_damaged_name_of_a_column_is_a_sentence(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", text=["one"], notes=["two"])
+    path.write_bytes(path.read_bytes().replace(b"notes", b"n\xcbtes"))
+    with pytest.raises(InputError, match=r"a\.parquet must be a whole Parquet file, but is not"):
+        read_items("parquet", path)
+
+
+def test_a_text_that_is_repeated_is_held_once(tmp_path: Path) -> None:
+    text = "one two " * 2**17
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array([text]))
+    path = write(tmp_path / "a.parquet", text=texts)
+    assert path.stat().st_size < 100_000
+    before = pa.total_allocated_bytes()
+    (shard,) = shards(Source("parquet", str(path)), TextOptions())
+    tracemalloc.start()
+    sizes = [len(item.text) for item in shard.read() if isinstance(item, Document)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sizes == [len(text)] * 1000
+    assert peak < 50 * len(text)
+    assert pa.default_memory_pool().max_memory() - before < 50 * len(text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "rule"),
+    [
+        (["x"] * 3000, {"MOST_ROWS": 1000}, "there must be at most 1000 rows, or one for each"),
+        (
+            ["x" * 10**6],
+            {"MOST_UNPACKED": 10**5, "MOST_TIMES": 9},
+            "it must be at most 9 times as large",
+        ),
+    ],
+)
+def test_a_few_bytes_do_not_become_gigabytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], limit: dict[str, int], rule
+) -> None:
+    path = write(tmp_path / "a.parquet", row_group_size=10**6, text=rows)
+    for name, value in limit.items():
+        monkeypatch.setattr(parquet, name, value)
+    with pytest.raises(InputError, match=rf"a\.parquet, row group 0: {rule}"):
+        read_items("parquet", path)
+
+
+def test_a_row_whose_value_is_not_there_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indices, words = pa.array([0, 7], pa.int32()), pa.array(["one"])
+    astray = pa.DictionaryArray.from_arrays(indices, words, safe=False)
+    batch = pa.RecordBatch.from_arrays([astray], ["text"])
+    path = write(tmp_path / "a.parquet", text=["one", "one"])
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter([batch]))
+    with pytest.raises(InputError, match=r"a\.parquet must be a whole Parquet file, but is not: a"):
         read_items("parquet", path)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 TASKS_PER_THREAD = 3
+PIECE_BYTES = 2**22  # of one message: the scheduler does nothing else while it reads one
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of a cluster
 
 
@@ -136,7 +137,15 @@ class Runner:
     def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any]:
         assert self.client is not None
         key = task_key(f"hold-for-{_name(step)}")
-        return self.client.submit(hold, shared, key=key, pure=False)
+        packed = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
+        if len(packed) <= PIECE_BYTES:
+            return self.client.submit(hold, shared, key=key, pure=False)
+        # Not scattered: what a worker was given is lost with it, and no task could make it again.
+        pieces = [
+            self._submit(hold, number, packed[start : start + PIECE_BYTES])
+            for number, start in enumerate(range(0, len(packed), PIECE_BYTES))
+        ]
+        return self.client.submit(join, pieces, key=key, pure=False)
 
     def _submit(
         self, step: Callable[..., Any], number: int, *arguments: Any, **options: Any
@@ -158,6 +167,11 @@ def _name(step: Callable[..., Any]) -> str:
 def hold(value: Any, _: Any = None) -> Any:
     """A value as the result of a task, which Dask makes again when its worker is gone."""
     return align(value)
+
+
+def join(pieces: Sequence[bytes]) -> Any:
+    """A value that came in pieces."""
+    return pickle.loads(b"".join(pieces))  # noqa: S301  what was packed here
 
 
 def align(value: Any) -> Any:

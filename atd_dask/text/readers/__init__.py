@@ -83,6 +83,9 @@ def counts(source: Source) -> CountedCorpus:
     """A corpus that is counted already."""
     if source.format not in COUNT_FORMATS:
         raise _unknown(source, COUNT_FORMATS)
+    from atd_dask.text.readers.records import check_encoding
+
+    check_encoding(source)
     if source.format == "ldac":
         from atd_dask.text.readers import ldac
 

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source
-from atd_dask.text.readers.files import clean_text, open_file, read_blocks, split_lines
+from atd_dask.text.readers.files import (
+    clean_labels,
+    clean_text,
+    open_file,
+    read_blocks,
+    split_lines,
+)
 
 BATCH_DOCUMENTS = 4096
 BATCH_ENTRIES = 2**20
@@ -33,6 +39,7 @@ class CountedCorpus:
 
     vocabulary: tuple[str, ...] | None
     batches: Callable[[], Iterator[CountBatch]]
+    place: str | None = None  # the file that they come from
 
 
 def read_vocabulary(source: Source) -> tuple[str, ...] | None:
@@ -65,7 +72,7 @@ def make_batches(rows: Iterable[Rows], source: Source, path: str) -> Iterator[Co
         if lines is None:
             yield CountBatch(ids, [()] * len(ids), indptr, terms, counts)
             continue
-        labels = [tuple(line.split()) for line in islice(lines, len(ids))]
+        labels = [clean_labels(line.split()) for line in islice(lines, len(ids))]
         n_labels += len(labels)
         if n_labels == n_docs:
             yield CountBatch(ids, labels, indptr, terms, counts)

@@ -27,6 +27,7 @@ PIECE = 4 * 2**20
 
 _GZIP = (".gz", ".tgz")
 _MAGIC = re.compile(r"[*?\[]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -193,6 +194,13 @@ def clean_text(text: str) -> str:
     """Text that UTF-8 can hold: lone surrogates, as JSON escapes and file names may bring them,
     become U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def clean_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """Labels as they can be named and kept: tabs, ends of lines and other control characters become
+    a blank, and what is empty then is no label. No document is lost for them."""
+    cleaned = (_CONTROLS.sub(" ", label).strip() for label in labels)
+    return tuple(label for label in cleaned if label)
 
 
 def read_blocks(file: IO[bytes], size: int | None = None) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ def open_corpus(source: Source, path: str) -> CountedCorpus:
     """The documents of an lda-c file, plain or as `.gz`; terms may stand in any order."""
     vocabulary = read_vocabulary(source)
     n_words = len(vocabulary) if vocabulary is not None else None
-    return CountedCorpus(vocabulary, partial(_read_batches, source, path, n_words))
+    return CountedCorpus(vocabulary, partial(_read_batches, source, path, n_words), path)
 
 
 def write_ldac(path: str, batches: Iterable[CountBatch]) -> None:

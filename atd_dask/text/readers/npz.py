@@ -6,12 +6,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 import fsspec
 import numpy as np
 
-from atd_dask.documents import CountBatch
+from atd_dask.documents import CountBatch, as_rows
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source
 from atd_dask.text.readers.counted import (
@@ -23,6 +23,9 @@ from atd_dask.text.readers.counted import (
 )
 from atd_dask.text.readers.files import readable
 
+MOST_UNPACKED = 2**30  # bytes that may be packed as tightly as can be
+MOST_TIMES = 100  # how much larger anything else may become
+
 _LARGEST = 2**31 - 1  # of a term or a count in a CountBatch
 
 
@@ -30,7 +33,7 @@ def open_corpus(source: Source, path: str) -> CountedCorpus:
     """The documents of the matrix, which is held in memory while they are read."""
     vocabulary = read_vocabulary(source)
     n_words = len(vocabulary) if vocabulary is not None else None
-    return CountedCorpus(vocabulary, partial(_read_batches, source, path, n_words))
+    return CountedCorpus(vocabulary, partial(_read_batches, source, path, n_words), path)
 
 
 def _read_batches(source: Source, path: str, n_words: int | None) -> Iterator[CountBatch]:
@@ -53,29 +56,46 @@ def _load(path: str) -> Any:
 
     with readable(path), fsspec.open(path, "rb") as file:
         try:
+            _check_size(file)
             matrix = sparse.load_npz(file)
-            if matrix.format in ("csr", "csc"):
-                matrix.check_format(full_check=True)
             if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
                 raise ValueError(f"it has {matrix.ndim} axes and holds {matrix.dtype}")
-            matrix = sparse.csr_array(matrix)
+            matrix = as_rows(matrix)
         except (
             EOFError,
             KeyError,
+            MemoryError,
             NotImplementedError,
+            RuntimeError,  # it is encrypted
             TypeError,
             ValueError,
             zipfile.BadZipFile,
             zlib.error,
         ) as error:
             # NumPy takes whatever it does not know for a pickle, and says how to trust it.
-            reason = "it is none" if "pickle" in str(error) else error
+            reason = "it is none" if "pickle" in str(error) else str(error) or "it is too large"
             raise InputError(
                 f"{path} must be a sparse matrix of numbers as scipy saves it: {reason}"
             ) from error
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
+
+
+def _check_size(file: IO[bytes]) -> None:
+    """A packed file of nothing but zeros can be a thousand times as large when it is unpacked."""
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        return
+    with zipfile.ZipFile(file) as archive:
+        packed = sum(member.compress_size for member in archive.infolist())
+        unpacked = sum(member.file_size for member in archive.infolist())
+    file.seek(0)
+    if unpacked > MOST_UNPACKED and unpacked > MOST_TIMES * packed:
+        raise ValueError(
+            f"it must be at most {MOST_TIMES} times as large when it is unpacked, but"
+            f" {packed} bytes become {unpacked}"
+        )
 
 
 def _check_counts(matrix: Any, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from atd_dask.text.readers.files import File, clean_text, find_files, open_file,
 from atd_dask.text.readers.records import TOO_LARGE, check_columns, make_document
 
 ENDINGS = (".parquet", ".pq")
+
+MOST_ROWS = 2**20  # of a row group, unless it has more bytes than that
+MOST_UNPACKED = 2**28  # bytes of a row group that may be packed as tightly as can be
+MOST_TIMES = 100  # how much larger than the file anything else may become
 
 _BATCH_ROWS = 1024
 
@@ -31,7 +36,7 @@ class RowGroup:
     def read(self) -> Iterator[Document | Skipped]:
         source, row = self.source, self.first_row
         fields = (source.id_field, source.text_field, source.labels_field)
-        with _open_parquet(self.file) as parquet:
+        with _open_parquet(self.file, source.text_field) as parquet:
             columns = [name for name in parquet.schema_arrow.names if name in fields]
             for batch in parquet.iter_batches(
                 _BATCH_ROWS, row_groups=[self.number], columns=columns, use_threads=False
@@ -54,9 +59,13 @@ def shards(
 ) -> Iterator[RowGroup]:
     """The row groups of every file."""
     for file in filter(wanted, find_files(path, ENDINGS)):
+        with open_file(file.url) as stream:
+            packed = stream.seek(0, os.SEEK_END)
         with _open_parquet(file) as parquet:
             check_columns(parquet.schema_arrow.names, source, file.url)
-            sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+            groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
+            # Not what is said of a column: asked for it, a damaged file ends the process.
+            sizes = [_check_size(group, n, file, packed) for n, group in enumerate(groups)]
         first_row = 1
         for number, size in enumerate(sizes):
             yield RowGroup(file, source, options.max_bytes, number, first_row)
@@ -64,7 +73,8 @@ def shards(
 
 
 @contextmanager
-def _open_parquet(file: File) -> Iterator[Any]:
+def _open_parquet(file: File, *repeated: str) -> Iterator[Any]:
+    """The file; of the columns in which values are `repeated` each is held once."""
     url = clean_text(file.url)
     try:
         from pyarrow import ArrowException
@@ -75,17 +85,38 @@ def _open_parquet(file: File) -> Iterator[Any]:
         ) from error
     try:
         with open_file(file.url) as stream:
-            yield ParquetFile(stream)
-    except ArrowException as error:
+            yield ParquetFile(stream, read_dictionary=list(repeated))
+    except (ArrowException, UnicodeError) as error:  # a damaged name is no text
         raise InputError(f"{url} must be a whole Parquet file, but is not: {error}") from error
+
+
+def _check_size(group: Any, number: int, file: File, packed: int) -> int:
+    """How many rows a group has: a few bytes can say that a value is repeated any number of times,
+    and that some of them become gigabytes."""
+    place = f"{clean_text(file.url)}, row group {number}"
+    if group.num_rows > max(MOST_ROWS, group.total_byte_size):
+        raise InputError(
+            f"{place}: there must be at most {MOST_ROWS} rows, or one for each byte, but"
+            f" {group.total_byte_size} bytes say that they are {group.num_rows}"
+        )
+    if group.total_byte_size > max(MOST_UNPACKED, MOST_TIMES * packed):
+        raise InputError(
+            f"{place}: it must be at most {MOST_TIMES} times as large as the file when it is"
+            f" unpacked, but {packed} bytes become {group.total_byte_size}"
+        )
+    return int(group.num_rows)
 
 
 def _values(column: Any, encoding: str) -> list[object]:
     """The values of a column. Strings go through bytes: nobody has checked that they are UTF-8."""
-    from pyarrow import binary, list_, types
+    from pyarrow import ArrowInvalid, binary, list_, types
 
     if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        known = _values(column.dictionary, encoding)
+        numbers = column.indices.to_pylist()
+        if not all(n is None or 0 <= n < len(known) for n in numbers):
+            raise ArrowInvalid("a row has a value that is not there")
+        return [None if n is None else known[n] for n in numbers]
     if _is_text(column.type):
         column = column.cast(binary())
     elif types.is_list(column.type) and _is_text(column.type.value_type):

@@ -81,11 +81,13 @@ def list_names(names: Sequence[str]) -> str:
 
 def check_encoding(source: Source) -> None:
     """Lines and columns are found before text is decoded, so ASCII bytes must mean themselves."""
-    ascii_bytes = bytes(range(128))
+    # An escape such as \n is two characters; whatever else comes is replaced, not refused.
+    samples = (b"\\n", bytes(range(128)))
     try:
-        if ascii_bytes.decode(source.encoding) == ascii_bytes.decode("ascii"):
+        b"\xff".decode(source.encoding, "replace")
+        if all(text.decode(source.encoding) == text.decode("ascii") for text in samples):
             return
-    except (LookupError, UnicodeError):
+    except (LookupError, ValueError):
         pass
     raise InputError(
         "encoding must be one that leaves ASCII as it is, such as utf-8 or latin-1,"
