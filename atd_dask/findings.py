@@ -16,13 +16,12 @@ from typing import Any
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.errors import InputError
-from atd_dask.evaluation.repeats import find_p_value
-from atd_dask.evaluation.results import is_raised
 from atd_dask.evaluation.scores import DocumentScores, score_documents
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.report.numbers import count, show_p_value
 from atd_dask.report.sentences import say_found, say_verdict
+from atd_dask.result_types import ClusterResult, CopyGroup, Result
 from atd_dask.stages.shown_texts import find_tokeniser, read_shown_texts
 from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
@@ -105,7 +104,7 @@ class Findings:
         result = read_result(folder)
         if result is None:
             raise InputError(f"findings must be the folder of a finished run, {folder!r} is none")
-        self.result: dict[str, Any] = result
+        self.result: Result = result
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Findings:
@@ -130,7 +129,7 @@ class Findings:
     @cached_property
     def candidates(self) -> tuple[Cluster, ...]:
         """The clusters, and after them the candidates that are not significant."""
-        return tuple(self._read_cluster(cluster) for cluster in self.result["clusters"])
+        return tuple(map(_read_cluster, self.result.clusters))
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -138,9 +137,9 @@ class Findings:
         return tuple(cluster for cluster in self.candidates if cluster.significant)
 
     @property
-    def copies(self) -> list[dict[str, Any]]:
+    def copies(self) -> tuple[CopyGroup, ...]:
         """Groups of near-copies in the batch that no normal document is a near-copy of."""
-        return list(self.result.get("copies", ()))
+        return self.result.copy_groups
 
     def to_frame(self) -> Any:
         """A row for each document of the batch that is in a cluster: cluster, share, odds. The
@@ -196,31 +195,6 @@ class Findings:
         backend: Any = self._backend or _find_backend()
         return nw.from_dict(dict(columns), backend=backend).to_native()
 
-    def _read_cluster(self, cluster: Mapping[str, Any]) -> Cluster:
-        told = cluster.get("repeats")
-        return Cluster(
-            cluster["index"],
-            cluster["significant"],
-            find_p_value(cluster) if told is None else told["p_value"],
-            cluster["support"],
-            tuple(
-                Member(
-                    document["id"],
-                    document["row"],
-                    document["share"],
-                    tuple(document["labels"]),
-                    tuple(copy["id"] for copy in document.get("copies", ())),
-                )
-                for document in cluster["documents"]
-            ),
-            tuple(
-                entry.get("written", entry["word"])
-                for entry in cluster["salient_words"]
-                if is_raised(entry)
-            ),
-            told and Repeats(told["found"], told["of"], tuple(told["p_values"]), told["shown"]),
-        )
-
     @cached_property
     def _texts(self) -> dict[int, str]:
         """The texts of the first documents of each candidate, where they are kept."""
@@ -233,13 +207,13 @@ class Findings:
     def _say(self) -> str:
         clusters = self.clusters
         failed = [len(cluster) for cluster in self.candidates if not cluster.significant]
-        searched = any(cluster["search_p_value"] is not None for cluster in self.result["clusters"])
+        searched = any(cluster.search_p_value is not None for cluster in self.result.clusters)
         phrases = say_verdict(
-            self.result["corpus"]["test"]["documents"],
+            self.result.corpus["test"].documents,
             [(len(cluster), cluster.words) for cluster in clusters],
             failed[0] if failed else None,
             searched,
-            next((say_found(c) for c in self.result["clusters"] if not c["significant"]), ""),
+            next((say_found(c) for c in self.result.clusters if not c.significant), ""),
         )
         return "".join(phrase.text for phrase in phrases)
 
@@ -278,10 +252,32 @@ class Findings:
         text = self._texts.get(member.row)
         if text is None or self._tokeniser is None:
             return ""
-        salient = next(c for c in self.result["clusters"] if c["index"] == cluster.number)
-        kinds = {word["word"]: "more" for word in salient["salient_words"] if is_raised(word)}
+        listed = next(c for c in self.result.clusters if c.index == cluster.number)
+        kinds = {word.word: "more" for word in listed.raised_words}
         passage = mark_words(text, self._tokeniser.locate(text), kinds)
         return "".join(map(_show_piece, passage.excerpt))
+
+
+def _read_cluster(cluster: ClusterResult) -> Cluster:
+    told = cluster.repeats
+    return Cluster(
+        cluster.index,
+        cluster.significant,
+        cluster.deciding_p_value if told is None else told.p_value,
+        cluster.support,
+        tuple(
+            Member(
+                document.id,
+                document.row,
+                document.share,
+                document.labels,
+                tuple(copy.id for copy in document.all_copies),
+            )
+            for document in cluster.documents
+        ),
+        tuple(word.form for word in cluster.raised_words),
+        None if told is None else Repeats(told.found, told.of, told.p_values, told.shown),
+    )
 
 
 def _show_piece(piece: Piece) -> str:

@@ -8,7 +8,7 @@ that seed would give alone on the same stores, and can be looked at as such in `
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.rules import rules_of
 from atd_dask.config.run_config import RunConfig, as_dict, as_single
@@ -22,12 +22,13 @@ from atd_dask.evaluation.repeats import combine_results
 from atd_dask.evaluation.results import (
     FORMAT,
     add_written,
-    evaluate_clusters,
+    evaluate_result,
     order_candidates,
 )
 from atd_dask.kernels.jit import STORE
 from atd_dask.pipelines.ingest import check_batch_labels
 from atd_dask.pipelines.train import train
+from atd_dask.result_types import Result
 from atd_dask.stages.batches import open_batch
 from atd_dask.stages.result_making import (
     make_result,
@@ -66,9 +67,8 @@ def detect(
     progress: Progress,
     fresh: bool = False,
     folders: RunFolders | None = None,
-) -> dict[str, Any]:
-    """Finds and tests the clusters of the test batch, once; gives what result.json says. `folders`
-    are those of a repeat.
+) -> Result:
+    """Finds and tests the clusters of the test batch, once. `folders` are those of a repeat.
 
     A result that was made from the same batch and model in the same way is left as it is, and a
     detection that was cut off goes on.
@@ -120,14 +120,14 @@ def detect(
     found = order_candidates(found)
     result = make_result(config, stores, model, batch, found)
     wording = read_wording(config.output, result, stores["test"])
-    add_written(result, wording.forms)
+    result = add_written(result, wording.forms)
     write_result(folders.result, result, wording.passages)
     keep_scores(folders.result, Runner(client), stores, batch, rules, result)
     finish_stage(folders.result, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     repeat = ""
     if folders.result == config.output:
-        count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
+        count(alarms=len(result.significant))
     else:  # repeats raise alarms together
         repeat = f" of the repeat with seed {config.seed}"
     for index, cluster in enumerate(found, 1):
@@ -135,12 +135,12 @@ def detect(
     return result
 
 
-def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
+def _find_result(folders: RunFolders, key: str) -> Result | None:
     """A result that was made from the same things; one that is elsewhere is brought here."""
     for folder in folders.results:
         done = finished_stage(folder, "detect", key)
         kept = read_result(folder) if done is not None else None
-        if done is None or kept is None or "repeats" in kept:
+        if done is None or kept is None or kept.repeats:
             continue
         if folder != folders.result:
             for name in (RESULT, DOCUMENTS, SCORES):
@@ -152,13 +152,12 @@ def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
 
 def detect_repeatedly(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
-) -> dict[str, Any]:
-    """Finds and tests the clusters of the test batch as often as `config` says; gives what
-    result.json says. Every repeat that is finished is reused."""
+) -> Result:
+    """Finds and tests the clusters of the test batch as often as `config` says. Every repeat that
+    is finished is reused."""
     n = config.detection.repeats
     if n == 1:
-        once: dict[str, Any] = detect(config, client, progress, fresh)
-        return once
+        return detect(config, client, progress, fresh)
     seeds = range(config.seed, config.seed + n)
     results = []
     for repeat, seed in enumerate(seeds, 1):
@@ -167,23 +166,22 @@ def detect_repeatedly(
         if repeat > 1:
             train(mine, client, progress, fresh, folders)
         results.append(detect(mine, client, progress, fresh, folders))
-    key = stage_key(FORMAT, "repeats", results)
+    key = stage_key(FORMAT, "repeats", [result.to_json() for result in results])
     done = None if fresh else finished_stage(config.output, "detect", key)
     kept = read_result(config.output) if done is not None else None
-    if kept is not None and "repeats" in kept:
+    if kept is not None and kept.repeats:
         progress.say("the result of all repeats is up to date")
         return kept
     result = combine_results(results, seeds, config.detection.significance.level)
     stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
     test = stores["test"]
     if config.evaluation.anomalous:
-        anomalous = config.evaluation.anomalous
-        result["evaluation"] = evaluate_clusters(result["clusters"], test.labels(), anomalous)
+        result = evaluate_result(result, test.labels(), config.evaluation.anomalous)
     wording = read_wording(config.output, result, test)
     write_result(config.output, result, wording.passages)
     rules, runner = rules_of(config), Runner(client)
     batch = open_batch(runner, stores, read_model(model_path(config.output)), rules)
     keep_scores(config.output, runner, stores, batch, rules, result)
-    finish_stage(config.output, "detect", key, {"clusters": len(result["clusters"])})
-    count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
+    finish_stage(config.output, "detect", key, {"clusters": len(result.clusters)})
+    count(alarms=len(result.significant))
     return result

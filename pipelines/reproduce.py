@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.baselines import likelihood
 from atd_dask.baselines.grid import Grid, GridWork, list_points, list_trials
@@ -21,7 +21,6 @@ from atd_dask.documents import PARTS
 from atd_dask.evaluation.comparison import (
     Task,
 )
-from atd_dask.evaluation.copy_groups import list_rows
 from atd_dask.evaluation.paper_tables import (
     CorpusFigures,
     make_tables,
@@ -30,6 +29,7 @@ from atd_dask.evaluation.paper_tables import (
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
 from atd_dask.report import render_tables
+from atd_dask.result_types import Evaluation, Result
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -76,7 +76,7 @@ def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
         "format": FORMAT,
         "corpora": {
             one.corpus: {
-                "seeds": [result["seed"] for result in one.results],
+                "seeds": [result.seed for result in one.results],
                 "methods": [asdict(method) for method in one.methods],
                 "told_the_true_numbers": [asdict(method) for method in one.told],
             }
@@ -114,13 +114,13 @@ def measure_corpus(
     for seed, one, result in zip(seeds, runs, results, strict=True):
         scores = likelihood.score_documents(test, read_model(model_path(one.output)).table)
         trials.append(list_trials(grid, seed, found, scores))
-        significant = [len(list_rows(c)) for c in result["clusters"] if c["significant"]]
+        significant = [len(c.rows_with_copies) for c in result.significant]
         # Where ATD finds nothing the others may still name one cluster, and a document.
         sizes = max(len(significant), 1), max(sum(significant), 1)
         tasks.append(Task(labels, anomalous, *sizes))
     methods = [
-        summarise_atd(results),
-        summarise_atd(with_lda, "ATD_LDA", documents=False),
+        summarise_atd(_list_evaluations(results)),
+        summarise_atd(_list_evaluations(with_lda), "ATD_LDA", documents=False),
         *(judge_method(name, tasks, [one[name] for one in trials]) for name in trials[0]),
     ]
     informed = tuple(
@@ -144,6 +144,11 @@ def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: i
     )
 
 
-def _run(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any]:
-    result: dict[str, Any] = run(config, client, progress)["result"]
+def _list_evaluations(results: Sequence[Result]) -> list[Evaluation]:
+    """The corpora of the paper have labels, so every result has one."""
+    return [result.evaluation for result in results if result.evaluation is not None]
+
+
+def _run(config: RunConfig, client: Client, progress: Progress) -> Result:
+    result: Result = run(config, client, progress)["result"]
     return result

@@ -183,20 +183,20 @@ def _measure(
     start = time.perf_counter()
     found = detect(table, split.corpora["test"], split.corpora, make_rules(config), seed, client)
     seconds = time.perf_counter() - start
-    clusters: list[dict[str, Any]] = [
-        {"significant": c.significant, "documents": [{"row": row} for row in c.documents]}
-        for c in found
-    ]
-    evaluation = evaluate_clusters(clusters, split.labels, split.anomalous)
-    significant = [cluster for cluster in clusters if cluster["significant"]]
-    classes = {c["evaluation"]["label"] for c in significant if "evaluation" in c}
+    clusters = [(c.documents, c.significant) for c in found]
+    evaluations, summary = evaluate_clusters(clusters, split.labels, split.anomalous)
+    classes = {
+        evaluation.label
+        for evaluation, cluster in zip(evaluations, found, strict=True)
+        if evaluation is not None and cluster.significant
+    }
     return {
-        "group_f1": evaluation["group"]["f1"],
-        "group_auc": evaluation["group"]["auc"],
-        "individual_f1": evaluation["individual"]["f1"],
-        "individual_auc": evaluation["individual"]["auc"],
+        "group_f1": summary.group.f1,
+        "group_auc": summary.group.auc,
+        "individual_f1": summary.individual.f1,
+        "individual_auc": summary.individual.auc,
         "classes": len(classes),
-        "clusters": len(significant),
+        "clusters": sum(cluster.significant for cluster in found),
         "seconds": seconds,
     }
 

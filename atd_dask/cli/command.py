@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.distribution.engine.lazy_client import LazyClient
     from atd_dask.progress import Progress
+    from atd_dask.result_types import Result
 
 # Exit statuses beside 0, which is a command that has finished, and FOUND. One that was stopped by a
 # signal ends with 128 and its number, as shells have it.
@@ -179,13 +180,13 @@ def report(run: str, progress: Progress) -> None:
         click.echo(clean(f"report: {write_report(run)}"))
 
 
-def _conclude(output: str, result: dict[str, Any], exit_code: bool) -> None:
+def _conclude(output: str, result: Result, exit_code: bool) -> None:
     """Says where everything is, and ends with the status that was asked for."""
     from atd_dask.cli.printing import print_places
     from atd_dask.storage.runs import list_places
 
     print_places(list_places(output))
-    if exit_code and any(cluster["significant"] for cluster in result["clusters"]):
+    if exit_code and result.significant:
         click.get_current_context().exit(FOUND)
 
 
@@ -328,13 +329,11 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
     from atd_dask.sweeps.summary import describe_sweeps
 
     run = describe_run(path)
-    facts = run or describe_sweeps(path) or describe(path)
-    if as_json:
-        click.echo(json.dumps(facts, indent=2))
-    elif run:
+    if run is not None and not as_json:
         print_run(run)
-    else:
-        click.echo("\n".join(format_facts(facts)))
+        return
+    facts = run.to_json() if run is not None else describe_sweeps(path) or describe(path)
+    click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(format_facts(facts)))
 
 
 @atd.command()

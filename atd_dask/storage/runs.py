@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atd_dask.errors import InputError
+from atd_dask.result_types import Result
 from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.locations import Location
 from atd_dask.storage.locks import read_owner
@@ -60,9 +62,13 @@ def read_run(output: str) -> dict[str, Any] | None:
     return _read_object(output, RUN)
 
 
-def read_result(output: str) -> dict[str, Any] | None:
-    """What `result.json` says, or None where there is none or it is not ours."""
-    return _read_object(output, RESULT)
+def read_result(output: str) -> Result | None:
+    """The result, or None where there is none or it is not ours."""
+    told = _read_object(output, RESULT)
+    try:
+        return None if told is None else Result.from_json(told)
+    except InputError as error:
+        raise InputError(f"{join(output, RESULT)} is damaged: {error}") from error
 
 
 def list_places(output: str) -> dict[str, str]:
@@ -71,24 +77,36 @@ def list_places(output: str) -> dict[str, str]:
     return {what: join(output, name) for what, name in SHOWN.items() if name in there}
 
 
-def describe_run(output: str) -> dict[str, Any] | None:
-    """A summary of the folder of a run, fit for JSON; None where there is no run."""
+@dataclass(frozen=True)
+class RunSummary:
+    """What the folder of a run holds."""
+
+    writer: str | None  # who is writing it just now
+    run: dict[str, Any] | None  # run.json
+    result: Result | None
+    places: dict[str, str]  # where what people look for is
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON, without the details of clusters."""
+        result = None if self.result is None else self.result.to_json()
+        for cluster in () if result is None else result["clusters"]:
+            for name in DETAILS:
+                del cluster[name]
+        return {
+            "kind": "run",
+            "writer": self.writer,
+            "run": self.run,
+            "result": result,
+            "places": self.places,
+        }
+
+
+def describe_run(output: str) -> RunSummary | None:
+    """A summary of the folder of a run; None where there is no run."""
     run, result, owner = read_run(output), read_result(output), read_owner(output)
     if run is None and result is None:
         return None
-    if result is not None:
-        clusters = [
-            {name: value for name, value in cluster.items() if name not in DETAILS}
-            for cluster in result["clusters"]
-        ]
-        result = result | {"clusters": clusters}
-    return {
-        "kind": "run",
-        "writer": None if owner is None else str(owner),
-        "run": run,
-        "result": result,
-        "places": list_places(output),
-    }
+    return RunSummary(None if owner is None else str(owner), run, result, list_places(output))
 
 
 def has_report(output: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig
+from atd_dask.result_types import ClusterNews
 from atd_dask.storage.atomic_files import join, read_file
 from atd_dask.storage.runs import sweep_folder
 from atd_dask.sweeps.alerts import deliver, list_channels
@@ -23,7 +24,7 @@ CALLER = "caller"
 
 
 def make_alert(
-    config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[dict[str, Any]]
+    config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[ClusterNews]
 ) -> dict[str, Any]:
     return {
         "format": ALERT_FORMAT,
@@ -31,7 +32,7 @@ def make_alert(
         "sweep": number,
         "result": join(sweep_config.output, "result.json"),
         "report": join(sweep_config.output, "report.html"),
-        "clusters": news,
+        "clusters": [one.to_json() for one in news],
     }
 
 

@@ -8,6 +8,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from atd_dask.cli.command import atd
 from atd_dask.config.loader import make_table
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.storage.locks import NAME, lock_folder
+from tests.results import make_result
 
 COMMANDS = {
     "atd-dask": [sys.executable, "-c", "from atd_dask.cli.command import main; main()"],
@@ -218,11 +220,14 @@ WORDS = [
     {"word": "coffe", "written": "coffee", "occurring": True} | RAISED,
     {"word": "tea", "written": "tea", "occurring": False} | RAISED,
 ]
-RESULT = {
-    "clusters": [
-        {"index": 1, "size": 9, "p_value": 0.001, "significant": True, "salient_words": WORDS},
-    ]
-}
+RESULT = make_result(
+    corpus={
+        part: {"documents": documents, "tokens": 9, "terms": 5}
+        for part, documents in (("train", 1234), ("test", 5))
+    },
+    null_model={"n_topics": 7},
+    clusters=[{"size": 9, "p_value": 0.001, "salient_words": WORDS}],
+)
 # What the pipeline makes for a command, and what the command then prints.
 STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "ingest": (
@@ -321,8 +326,8 @@ def test_what_was_found_as_the_exit_status(
     command: str, significant: bool, job: Job, tmp_path: Path
 ) -> None:
     job.outcome, _ = STAGES[command]
-    clusters = [RESULT["clusters"][0] | {"significant": significant}]
-    job.outcome = job.outcome | {"result": {"clusters": clusters}}
+    cluster = replace(RESULT.clusters[0], significant=significant)
+    job.outcome = job.outcome | {"result": replace(RESULT, clusters=(cluster,))}
     assert invoke(command, write(tmp_path)).exit_code == 0
     assert invoke(command, write(tmp_path), "--exit-code").exit_code == (3 if significant else 0)
 

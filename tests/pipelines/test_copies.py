@@ -12,6 +12,7 @@ from atd_dask.cli.outputs import make_progress
 from atd_dask.cli.printing import print_clusters
 from atd_dask.config.loader import load
 from atd_dask.pipelines.run import run
+from atd_dask.result_types import Result
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.runs import corpus_path
 from tests.clusters import local_client
@@ -97,7 +98,8 @@ def configure(folder, *overrides):
 
 def do(folder, client, *overrides):
     config = configure(folder, *overrides)
-    return run(config, client, make_progress(quiet=True), command=["atd-dask", "run"])["result"]
+    made = run(config, client, make_progress(quiet=True), command=["atd-dask", "run"])
+    return made["result"].to_json()
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +200,7 @@ def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
     assert [one["id"] for one in spam["documents"]] == ["spam", *(f"spam-{n}" for n in range(4))]
     assert set(spam["words"]) < set(SPAM.split())
     assert (unusual["size"], unusual["cluster"]) == (3, 1)
-    print_clusters(result)
+    print_clusters(Result.from_json(result))
     out = " ".join(capsys.readouterr().out.split())
     assert "copies: 2 groups (8 documents) that training lacks; the largest: 5 documents, qq" in out
     assert f"{result['clusters'][0]['size']} + 2" in out
