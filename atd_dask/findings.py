@@ -23,10 +23,10 @@ from atd_dask.report.numbers import count, show_p_value
 from atd_dask.report.sentences import say_found, say_verdict
 from atd_dask.result_types import ClusterResult, CopyGroup, Result
 from atd_dask.stages.shown_texts import find_tokeniser, read_shown_texts
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.representatives import with_all_words
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.runs import read_result
 from atd_dask.text.passages import Piece, mark_words
 
@@ -97,7 +97,7 @@ class Findings:
 
     def __init__(self, folder: str, *, backend: Any = None, scratch: Path | None = None) -> None:
         """`scratch` is removed when nobody refers to the findings any more."""
-        self.folder = folder
+        self.folder, self._layout = folder, RunLayout(folder)
         self._backend = backend
         if scratch is not None:
             weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
@@ -119,7 +119,7 @@ class Findings:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the page for people to the file `path`."""
-        page = Path(self.folder, "report.html")
+        page = Path(self._layout.report)
         if not page.exists():
             from atd_dask.pipelines.report import write_report
 
@@ -174,16 +174,15 @@ class Findings:
 
     @cached_property
     def _test(self) -> CorpusStore:
-        return CorpusStore.open(join(self.folder, "corpus", "test.zarr"))
+        return CorpusStore.open(self._layout.corpus("test"))
 
     @cached_property
     def _scores(self) -> DocumentScores:
         train, normal = (
-            CorpusStore.open(join(self.folder, "corpus", f"{part}.zarr"))
-            for part in ("train", "validation")
+            CorpusStore.open(self._layout.corpus(part)) for part in ("train", "validation")
         )
         batch = with_all_words(self._test, train.unseen_words)
-        table = read_model(join(self.folder, "null_model.zarr")).table
+        table = read_model(self._layout.model).table
         runner = Runner()
         table = admit_new_words(runner, table, batch, train)
         rows = [[member.row for member in cluster.members] for cluster in self.clusters]

@@ -35,25 +35,16 @@ from atd_dask.stages.result_making import (
     warn_of_thin_pool,
     write_result,
 )
-from atd_dask.stages.score_file import SCORES, keep_scores
+from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import open_texts, read_wording
 from atd_dask.stages.watching import watch_detection
-from atd_dask.storage.atomic_files import join, read_file, write_file
+from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from atd_dask.storage.models import read_digest, read_model
-from atd_dask.storage.runs import (
-    DOCUMENTS,
-    MODEL,
-    RESULT,
-    RunFolders,
-    corpus_path,
-    model_path,
-    read_result,
-    repeat_folders,
-    run_folders,
-)
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import RunFolders, read_result, repeat_folders, run_folders
 from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
@@ -74,7 +65,7 @@ def detect(
     detection that was cut off goes on.
     """
     folders = folders or run_folders(config.output)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     check_batch_labels(config)
     settings = {
         "detection": as_single(config.detection),
@@ -87,7 +78,7 @@ def detect(
     digests = {part: store.digest for part, store in stores.items()}
     texts = open_texts(config.output, "test")  # from which words get the form that people write
     told = None if texts is None else texts.digest
-    model_url = join(folders.model, MODEL)
+    model_url = folders.model.model
     key = stage_key(FORMAT, digests, told, read_digest(model_url), settings)
     kept = None if fresh else _find_result(folders, key)
     if kept is not None:
@@ -96,7 +87,7 @@ def detect(
     model = read_model(model_url)
     if stores["test"].vocabulary != model.vocabulary:
         raise InputError(f"{stores['test'].url} must have the words of {model_url}")
-    checkpoints = Checkpoints(join(folders.model, "checkpoints", "detect"), key)
+    checkpoints = Checkpoints(folders.model.checkpoints("detect"), key)
     if fresh:
         checkpoints.clear()
     rules = rules_of(config)
@@ -121,12 +112,13 @@ def detect(
     result = make_result(config, stores, model, batch, found)
     wording = read_wording(config.output, result, stores["test"])
     result = add_written(result, wording.forms)
-    write_result(folders.result, result, wording.passages)
-    keep_scores(folders.result, Runner(client), stores, batch, rules, result)
-    finish_stage(folders.result, "detect", key, {"clusters": len(found)})
+    output = folders.result.folder
+    write_result(output, result, wording.passages)
+    keep_scores(output, Runner(client), stores, batch, rules, result)
+    finish_stage(output, "detect", key, {"clusters": len(found)})
     checkpoints.clear()
     repeat = ""
-    if folders.result == config.output:
+    if output == config.output:
         count(alarms=len(result.significant))
     else:  # repeats raise alarms together
         repeat = f" of the repeat with seed {config.seed}"
@@ -137,15 +129,20 @@ def detect(
 
 def _find_result(folders: RunFolders, key: str) -> Result | None:
     """A result that was made from the same things; one that is elsewhere is brought here."""
-    for folder in folders.results:
-        done = finished_stage(folder, "detect", key)
-        kept = read_result(folder) if done is not None else None
+    mine = folders.result
+    for other in folders.results:
+        done = finished_stage(other.folder, "detect", key)
+        kept = read_result(other.folder) if done is not None else None
         if done is None or kept is None or kept.repeats:
             continue
-        if folder != folders.result:
-            for name in (RESULT, DOCUMENTS, SCORES):
-                write_file(join(folders.result, name), read_file(join(folder, name)) or b"")
-            finish_stage(folders.result, "detect", key, done)
+        if other != mine:
+            for to, path in (
+                (mine.result, other.result),
+                (mine.documents, other.documents),
+                (mine.scores, other.scores),
+            ):
+                write_file(to, read_file(path) or b"")
+            finish_stage(mine.folder, "detect", key, done)
         return kept
     return None
 
@@ -173,14 +170,14 @@ def detect_repeatedly(
         progress.say("the result of all repeats is up to date")
         return kept
     result = combine_results(results, seeds, config.detection.significance.level)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     test = stores["test"]
     if config.evaluation.anomalous:
         result = evaluate_result(result, test.labels(), config.evaluation.anomalous)
     wording = read_wording(config.output, result, test)
     write_result(config.output, result, wording.passages)
     rules, runner = rules_of(config), Runner(client)
-    batch = open_batch(runner, stores, read_model(model_path(config.output)), rules)
+    batch = open_batch(runner, stores, read_model(RunLayout(config.output).model), rules)
     keep_scores(config.output, runner, stores, batch, rules, result)
     finish_stage(config.output, "detect", key, {"clusters": len(result.clusters)})
     count(alarms=len(result.significant))

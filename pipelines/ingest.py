@@ -18,7 +18,7 @@ from atd_dask.stages.text_settings import (
     resolve_segmentation,
 )
 from atd_dask.storage.corpus import FORMAT, CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 from atd_dask.storage.texts import TextStore
 from atd_dask.text.options import describe_text
@@ -56,7 +56,7 @@ def ingest(
 def check_batch_labels(config: RunConfig) -> None:
     """The labels that are to be found must be in the store of the batch."""
     if config.evaluation.anomalous:
-        check_labels(config, CorpusStore.open(corpus_path(config.output, "test")).labels())
+        check_labels(config, CorpusStore.open(RunLayout(config.output).corpus("test")).labels())
 
 
 def _is_there(part: dict[str, Any]) -> bool:

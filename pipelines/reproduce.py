@@ -34,7 +34,7 @@ from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
-from atd_dask.storage.runs import corpus_path, model_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.text.options import Source
 
@@ -91,7 +91,7 @@ def measure_corpus(
 ) -> CorpusFigures:
     """ATD with every seed, then the grid, then for each seed the best of it."""
     ingest(config, client, progress)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     runs = [_configure_run(config, stores, seed) for seed in seeds]
     results = tuple(_run(one, client, progress) for one in runs)
     with_lda = [
@@ -112,7 +112,7 @@ def measure_corpus(
     n_odd = sum(not set(anomalous).isdisjoint(one) for one in labels)
     told = Task(labels, anomalous, len(anomalous), n_odd)
     for seed, one, result in zip(seeds, runs, results, strict=True):
-        scores = likelihood.score_documents(test, read_model(model_path(one.output)).table)
+        scores = likelihood.score_documents(test, read_model(RunLayout(one.output).model).table)
         trials.append(list_trials(grid, seed, found, scores))
         significant = [len(c.rows_with_copies) for c in result.significant]
         # Where ATD finds nothing the others may still name one cluster, and a document.

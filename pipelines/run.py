@@ -20,7 +20,8 @@ from atd_dask.pipelines.train import train
 from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.run_record import record_run
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, has_report
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import has_report
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -83,5 +84,5 @@ def _prepare(config: RunConfig, stage: str, warms: bool, span: ExitStack, client
     if warms and stage != "detect":
         compile_early(client, compile_detection)
     if stage != "ingest":
-        stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+        stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
         check_memory(describe_cluster(client), *estimate_memory(config, stores))

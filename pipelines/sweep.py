@@ -27,9 +27,8 @@ from atd_dask.pipelines.train import train
 from atd_dask.report.history import render_history
 from atd_dask.stages.run_record import record_run
 from atd_dask.stages.text_settings import resolve_as
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, sweep_folder
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.alerting import CALLER, deliver_alerts, find_alert, make_alert
 from atd_dask.sweeps.alerts import list_channels
 from atd_dask.sweeps.journal import Segment
@@ -41,8 +40,6 @@ from atd_dask.sweeps.retraining import (
     model_config,
 )
 from atd_dask.sweeps.state import (
-    ALERT,
-    LINE,
     ModelNote,
     SweepState,
     read_history,
@@ -96,7 +93,7 @@ def sweep(
         state = commit(config, replace(state, model=note))
     assert state.model is not None
     first = model_config(config, state.model.generation)
-    config = resolve_as(config, corpus_path(first.output, "train"))
+    config = resolve_as(config, RunLayout(first.output).corpus("train"))
     before = state.sweep
     while True:
         plan = read_plan(config, state)
@@ -115,7 +112,7 @@ def sweep(
     waiting = [sweep for sweep, to in state.pending.items() if CALLER in to]
     alerts = tuple(filter(None, (read_object(find_alert(config, sweep)) for sweep in waiting)))
     lines = tuple(
-        cast("dict[str, Any]", read_object(join(sweep_folder(config.output, number), LINE)))
+        cast("dict[str, Any]", read_object(RunLayout(config.output).sweep(number).line))
         for number in range(before + 1, state.sweep + 1)
     )
     told = {n: tuple(c for c in to if c != CALLER) for n, to in state.pending.items()}
@@ -136,7 +133,9 @@ def _carry_out(
     """Tests the new documents of a plan, with the window; gives the state after it, committed."""
     number, start = plan["sweep"], time.monotonic()
     sweep_config = replace(
-        config, output=sweep_folder(config.output, number), name=f"{config.name} sweep {number}"
+        config,
+        output=RunLayout(config.output).sweep(number).folder,
+        name=f"{config.name} sweep {number}",
     )
     progress.say(f"sweep {number}", new_documents=plan["new"]["documents"])
     cluster = cast("Client", client)
@@ -161,11 +160,12 @@ def _carry_out(
             write_report(sweep_config.output)
     seconds = {"seconds": round(plan["seconds"] + time.monotonic() - start, 3)}
     line = make_line(findings, plan, state.model.generation)
-    write_object(join(sweep_config.output, LINE), line | seconds)
+    layout = RunLayout(sweep_config.output)
+    write_object(layout.line, line | seconds)
     pending = dict(state.pending)
     if findings.news:
         write_object(
-            join(sweep_config.output, ALERT),
+            layout.alert,
             make_alert(config, sweep_config, number, findings.news),
         )
         pending[str(number)] = (CALLER, *list_channels(config.sweep.alert))
@@ -200,7 +200,8 @@ def make_model(
     summary = train(model_run, client, progress)
     unseen_share, log_likelihood = measure_model(model_run, client)
     stores = [
-        CorpusStore.open(corpus_path(model_run.output, part)) for part in ("train", "validation")
+        CorpusStore.open(RunLayout(model_run.output).corpus(part))
+        for part in ("train", "validation")
     ]
     return ModelNote(
         generation=generation,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.config.run_config import RunConfig, as_dict
 from atd_dask.errors import AtdError, InputError
 from atd_dask.stages.null_model import train_null_model
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import FORMAT, read_digest, write_model
-from atd_dask.storage.runs import MODEL, RunFolders, corpus_path, run_folders
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import RunFolders, run_folders
 from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
 
 if TYPE_CHECKING:
@@ -33,21 +33,21 @@ def train(
     was cut off goes on.
     """
     folders = folders or run_folders(config.output)
-    store = CorpusStore.open(corpus_path(config.output, "train"))
+    store = CorpusStore.open(RunLayout(config.output).corpus("train"))
     settings = {
         "null_model": as_dict(config.null_model),
         "seed": config.seed,
         "compatibility": config.compatibility,
     }
     key = stage_key(FORMAT, store.digest, settings)
-    path = join(folders.model, MODEL)
-    done = None if fresh else finished_stage(folders.model, "train", key)
+    path = folders.model.model
+    done = None if fresh else finished_stage(folders.model.folder, "train", key)
     if done is not None and _is_there(path, done["digest"]):
         progress.say("the null model is up to date")
         return done
     if store.n_tokens == 0:
         raise InputError(f"the training documents must have words, but {store.url} has none")
-    checkpoints = Checkpoints(join(folders.model, "checkpoints", "train"), key)
+    checkpoints = Checkpoints(folders.model.checkpoints("train"), key)
     if fresh:
         checkpoints.clear()
     model = train_null_model(config, store, settings, client, checkpoints, progress)
@@ -60,7 +60,7 @@ def train(
         "topics_per_document": model.record.topics_per_document,
         "salient_words_per_topic": model.record.words_per_topic,
     }
-    finish_stage(folders.model, "train", key, summary)
+    finish_stage(folders.model.folder, "train", key, summary)
     checkpoints.clear()
     return summary
 

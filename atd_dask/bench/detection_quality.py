@@ -45,7 +45,7 @@ from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import make_table
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.bench.usage import Ingest
@@ -123,7 +123,7 @@ def _read_split(
     corpus, _, classes = name.partition(":")
     config = paper_config(corpus, corpora, output)
     ingest(config, client, progress)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     parts = {part: store.rows(0, store.n_docs) for part, store in stores.items()}
     labels: dict[str, Labels] = {part: store.labels() for part, store in stores.items()}
     anomalous = tuple(config.evaluation.anomalous)

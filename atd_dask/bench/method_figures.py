@@ -15,7 +15,7 @@ from atd_dask.result_types import Agreement, Evaluation, Result
 from atd_dask.stages.result_making import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
-from atd_dask.storage.runs import model_path
+from atd_dask.storage.run_layout import RunLayout
 
 
 def summarise_atd(
@@ -75,7 +75,7 @@ def sample_words(name: str, config: RunConfig, result: Result, test: CorpusStore
     cluster = find_cluster(result, paper.WORDS[name][0]) if name in paper.WORDS else None
     if cluster is None:
         return None
-    model = read_model(model_path(config.output))
+    model = read_model(RunLayout(config.output).model)
     usual = dict(zip(model.vocabulary, np.asarray(model.table.shared).tolist(), strict=True))
     counts = count_words(test, cluster.rows)
     occurring = {word for words in counts.values() for word in words}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.report.dates import show_moment
 from atd_dask.result_types import ClusterResult, CopyGroup, Result
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean, fold, measure, shorten
 
 if TYPE_CHECKING:
@@ -199,6 +200,7 @@ def print_sweeps(
     output: str, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Mapping[str, Any]]
 ) -> None:
     """What sweeps found: a row for each, and a line for each cluster that is news."""
+    layout = RunLayout(output)
     if not lines:
         print("nothing new")
     else:
@@ -226,9 +228,9 @@ def print_sweeps(
             )
     for line in lines:
         number = line["sweep"]
-        print(clean(f"report of sweep {number}: {output}/sweeps/{number:04d}/report.html"))
+        print(clean(f"report of sweep {number}: {layout.sweep(number).report}"))
     if lines:
-        print(clean(f"history: {output}/index.html"))
+        print(clean(f"history: {layout.history_page}"))
 
 
 def print_run(summary: RunSummary) -> None:

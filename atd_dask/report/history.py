@@ -11,6 +11,7 @@ from markupsafe import Markup
 from atd_dask.report.numbers import count, mark_moment, show_decimal, show_p_value, spell
 from atd_dask.report.page import fill, read
 from atd_dask.report.timeline import draw_course, draw_documents, draw_p_values
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean
 
 Line = Mapping[str, Any]
@@ -113,7 +114,9 @@ def _conclude(lines: Sequence[Line], n_clusters: int) -> str:
 
 
 def _link(sweep: int) -> str:
-    return f"sweeps/{sweep:04d}/report.html"
+    """To the page of a sweep, from that of the history beside the sweeps."""
+    layout = RunLayout(".")
+    return layout.relative(layout.sweep(sweep).report)
 
 
 def _list_clusters(lines: Sequence[Line]) -> list[ClusterRow]:

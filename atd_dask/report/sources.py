@@ -14,10 +14,11 @@ from atd_dask.result_types import BatchDocument, BatchScores, MemberDocument, Re
 from atd_dask.stages.result_making import count_words, describe_part
 from atd_dask.stages.score_file import read_scores
 from atd_dask.stages.shown_texts import MOST_GROUPS, find_tokeniser, read_shown_texts
-from atd_dask.storage.atomic_files import join, read_file
+from atd_dask.storage.atomic_files import read_file
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel, read_digest, read_model
-from atd_dask.storage.runs import RESULT, corpus_path, model_path, read_result, read_run
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import read_result, read_run
 from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10  # of each topic of the null model
@@ -47,9 +48,9 @@ def read_sources(output: str) -> Sources:
     """What the page of the run in the folder `output` is made from."""
     result = _read_result(output)
     run = read_run(output)
-    test = CorpusStore.open(corpus_path(output, "test"))
-    model_url = model_path(output)
-    model = read_model(model_url)
+    layout = RunLayout(output)
+    test = CorpusStore.open(layout.corpus("test"))
+    model = read_model(layout.model)
     _check_origin(output, result, test, model)
     documents = [d for cluster in result.clusters for d in cluster.documents[:MOST_DOCUMENTS]]
     groups = [group.documents[:MOST_COPIES] for group in result.copy_groups[:MOST_GROUPS]]
@@ -65,9 +66,9 @@ def read_sources(output: str) -> Sources:
         topics=[model.top_words(topic, TOPIC_WORDS) for topic in range(model.table.n_topics)],
         settings=model.settings,
         digests={
-            "corpus/train.zarr": model.corpus,
-            "corpus/test.zarr": test.digest,
-            "null_model.zarr": read_digest(model_url),
+            layout.relative(layout.corpus("train")): model.corpus,
+            layout.relative(layout.corpus("test")): test.digest,
+            layout.relative(layout.model): read_digest(layout.model),
         },
         texts=texts,
         tokeniser=find_tokeniser(test) if texts else None,  # slow to load
@@ -78,11 +79,12 @@ def read_sources(output: str) -> Sources:
 
 def _read_result(output: str) -> Result:
     result = read_result(output)
-    path = join(output, RESULT)
+    layout = RunLayout(output)
+    path = layout.result
     if result is None and read_file(path) is None:
         raise InputError(
-            f"a report is made from the output folder of a run, but {output} has no {RESULT}: name"
-            " the folder that the run wrote to"
+            f"a report is made from the output folder of a run, but {output} has no"
+            f" {layout.relative(path)}: name the folder that the run wrote to"
         )
     if result is None or result.format != FORMAT:
         raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
@@ -101,6 +103,6 @@ def _check_origin(output: str, result: Result, test: CorpusStore, model: NullMod
         model.record.bic,
     ):
         raise InputError(
-            f"{join(output, RESULT)} must come from the stores beside it, but they were"
+            f"{RunLayout(output).result} must come from the stores beside it, but they were"
             " made anew: run the job again"
         )

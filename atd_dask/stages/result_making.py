@@ -27,10 +27,10 @@ from atd_dask.result_types import (
     Result,
 )
 from atd_dask.stages.batches import PreparedBatch
-from atd_dask.storage.atomic_files import join, write_file
+from atd_dask.storage.atomic_files import write_file
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
-from atd_dask.storage.runs import DOCUMENTS, RESULT
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
@@ -66,10 +66,11 @@ def count_words(
     return counts
 
 
-def write_result(folder: str, result: Result, passages: Mapping[int, str]) -> None:
+def write_result(output: str, result: Result, passages: Mapping[int, str]) -> None:
     """Writes result.json and, with passages of texts, clusters.csv."""
-    write_file(join(folder, RESULT), write_json(result))
-    write_file(join(folder, DOCUMENTS), write_csv(result.clusters, passages))
+    layout = RunLayout(output)
+    write_file(layout.result, write_json(result))
+    write_file(layout.documents, write_csv(result.clusters, passages))
 
 
 def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:

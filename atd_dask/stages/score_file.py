@@ -12,8 +12,8 @@ import numpy as np
 from atd_dask.errors import InputError
 from atd_dask.evaluation.scores import score_documents
 from atd_dask.result_types import BatchScores, Result
-from atd_dask.storage.atomic_files import join, read_file, write_file
-from atd_dask.storage.runs import RESULT
+from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.runner import Runner
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from atd_dask.storage.corpus import CorpusStore
 
 FORMAT = "atd-dask-scores/1"
-SCORES = "scores.json"
 PLACES = 4  # behind the point
 USUAL = (0.05, 0.5, 0.95)  # quantiles of normal documents
 
@@ -54,13 +53,13 @@ def keep_scores(
         log_odds=_list_numbers(scores.log_odds),
     )
     content = json.dumps(told.to_json(), separators=(",", ":"), allow_nan=False).encode()
-    write_file(join(output, SCORES), content + b"\n")
+    write_file(RunLayout(output).scores, content + b"\n")
 
 
 def read_scores(output: str) -> BatchScores | None:
     """The scores that belong to the result in `output`; None where there are none, as for one of an
     earlier version."""
-    content = read_file(join(output, SCORES))
+    content = read_file(RunLayout(output).scores)
     try:
         told = None if content is None else json.loads(content)
     except ValueError:
@@ -75,7 +74,7 @@ def read_scores(output: str) -> BatchScores | None:
 
 
 def _hash_result(output: str) -> str:
-    return hashlib.sha256(read_file(join(output, RESULT)) or b"").hexdigest()
+    return hashlib.sha256(read_file(RunLayout(output).result) or b"").hexdigest()
 
 
 def _list_numbers(values: Floats) -> tuple[float | None, ...]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from atd_dask.result_types import BatchDocument, MemberDocument, Result
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locations import Location
-from atd_dask.storage.runs import sweep_name, texts_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.texts import TextStore
 from atd_dask.text.options import read_text
 from atd_dask.text.passages import find_forms, join_excerpt, mark_words
@@ -69,10 +68,10 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
     texts: dict[int, str] = {}
     for sweep in sorted({document.sweep for document in documents if document.sweep is not None}):
-        folder = Location.of(output).sibling(sweep_name(sweep)).url
-        store = open_texts(folder, "new")
+        layout = RunLayout(output).neighbour(sweep)
+        store = open_texts(layout.folder, "new")
         if store is not None:
-            ids = CorpusStore.open(join(folder, "corpus", "new.zarr")).ids()
+            ids = CorpusStore.open(layout.corpus("new")).ids()
             places = {id: row for row, id in enumerate(ids)}
             mine = [document for document in documents if document.sweep == sweep]
             texts |= {document.row: store.read(places[document.id]) for document in mine}
@@ -81,11 +80,12 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
 
 def open_texts(output: str, part: str) -> TextStore | None:
     """The texts of a part; None where there are none, or those of other documents."""
-    path = texts_path(output, part)
+    layout = RunLayout(output)
+    path = layout.texts(part)
     if not Location.of(path).names():
         return None
     store = TextStore.open(path)
-    corpus = CorpusStore.open(join(output, "corpus", f"{part}.zarr"))
+    corpus = CorpusStore.open(layout.corpus(part))
     return store if store.corpus == corpus.digest else None
 
 

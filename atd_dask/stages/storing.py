@@ -16,7 +16,7 @@ from atd_dask.kernels.jit import STORE
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.locations import Location
-from atd_dask.storage.runs import corpus_path, texts_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.text.counting import CountSpool, Encoding
 from atd_dask.text.options import describe_text
@@ -60,7 +60,7 @@ def store_part(
 ) -> dict[str, Any]:
     """Writes documents as a part of the corpus, over a vocabulary; gives a summary."""
     encoding = Encoding.choose(documents, vocabulary)
-    path = corpus_path(config.output, part)
+    path = RunLayout(config.output).corpus(part)
     attributes = {
         "part": part,
         "dataset": config.corpus.dataset,
@@ -99,7 +99,7 @@ def store_texts(
 ) -> dict[str, Any] | None:
     """Stores the texts of a part, if there are any and they are to be kept; else removes those of
     an earlier run."""
-    path = texts_path(config.output, part)
+    path = RunLayout(config.output).texts(part)
     if not documents.has_texts:
         Location.of(path).remove()
         return None

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from atd_dask.storage.atomic_files import join, read_file, write_file
+from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.run_layout import RunLayout
 
 
 def stage_key(*parts: object) -> str:
@@ -18,19 +19,15 @@ def stage_key(*parts: object) -> str:
 def finish_stage(output: str, stage: str, key: str, summary: dict[str, Any]) -> None:
     """Notes that a stage is finished; to be called when all it has made is in its place."""
     content = json.dumps({"key": key, "summary": summary}, indent=1)
-    write_file(_place(output, stage), content.encode() + b"\n")
+    write_file(RunLayout(output).stage_note(stage), content.encode() + b"\n")
 
 
 def finished_stage(output: str, stage: str, key: str) -> dict[str, Any] | None:
     """The summary of a stage that was finished from the same things, or None."""
-    content = read_file(_place(output, stage))
+    content = read_file(RunLayout(output).stage_note(stage))
     try:
         noted = json.loads(content or b"null")
         summary: dict[str, Any] | None = noted["summary"] if noted["key"] == key else None
     except (ValueError, TypeError, KeyError):
         return None
     return summary
-
-
-def _place(output: str, stage: str) -> str:
-    return join(output, "stages", f"{stage}.json")

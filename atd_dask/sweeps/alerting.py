@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.result_types import ClusterNews
-from atd_dask.storage.atomic_files import join, read_file
-from atd_dask.storage.runs import sweep_folder
+from atd_dask.storage.atomic_files import read_file
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.alerts import deliver, list_channels
 from atd_dask.sweeps.plan import commit
-from atd_dask.sweeps.state import ALERT, SweepState
+from atd_dask.sweeps.state import SweepState
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
@@ -26,18 +26,19 @@ CALLER = "caller"
 def make_alert(
     config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[ClusterNews]
 ) -> dict[str, Any]:
+    layout = RunLayout(sweep_config.output)
     return {
         "format": ALERT_FORMAT,
         "name": config.name,
         "sweep": number,
-        "result": join(sweep_config.output, "result.json"),
-        "report": join(sweep_config.output, "report.html"),
+        "result": layout.result,
+        "report": layout.report,
         "clusters": [one.to_json() for one in news],
     }
 
 
 def find_alert(config: RunConfig, sweep: str) -> str:
-    return join(sweep_folder(config.output, int(sweep)), ALERT)
+    return RunLayout(config.output).sweep(int(sweep)).alert
 
 
 def deliver_alerts(

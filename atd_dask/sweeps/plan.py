@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.config.consistency import GROWING, ONCE
 from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import AtdError, InputError
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, sweep_folder
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.collecting import collect
 from atd_dask.sweeps.retraining import FIRST, batch_store, find_reason, model_config
-from atd_dask.sweeps.state import PLAN, SweepState, read_object, write_object, write_state
+from atd_dask.sweeps.state import SweepState, read_object, write_object, write_state
 from atd_dask.text.options import describe_text
 from atd_dask.wording import alternatives
 
@@ -58,13 +57,13 @@ def make_plan(
     """Looks for new documents; without any, files that were read in vain are noted all the same."""
     assert state.model is not None
     number = state.sweep + 1
-    folder = sweep_folder(config.output, number)
+    layout = RunLayout(config.output).sweep(number)
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     train = CorpusStore.open(
-        corpus_path(model_config(config, state.model.generation).output, "train")
+        RunLayout(model_config(config, state.model.generation).output).corpus("train")
     )
     journal = state.journal(config.output)
-    collected = collect(replace(config, output=folder), journal, train, client, progress)
+    collected = collect(replace(config, output=layout.folder), journal, train, client, progress)
     taken = {segment.name for segment in state.segments}
     name = next(n for n in (f"{number:04d}-{i}" for i in range(len(taken) + 1)) if n not in taken)
     later = journal.add(name, collected.keys)
@@ -80,13 +79,13 @@ def make_plan(
         "segments": [{"name": s.name, "keys": s.keys} for s in later.segments],
         "reason": find_reason(config.sweep, state) if state.sweep else FIRST,
     }
-    write_object(join(folder, PLAN), plan)
+    write_object(layout.plan, plan)
     return state, plan
 
 
 def read_plan(config: RunConfig, state: SweepState) -> dict[str, Any] | None:
     """The plan of a sweep that was cut off."""
-    plan = read_object(join(sweep_folder(config.output, state.sweep + 1), PLAN))
+    plan = read_object(RunLayout(config.output).sweep(state.sweep + 1).plan)
     if plan is None:
         return None
     try:

@@ -39,12 +39,11 @@ from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import read_wording
 from atd_dask.stages.storing import look_for_copies, store_part
 from atd_dask.stages.watching import watch_detection
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import SweepCheckpointer
 from atd_dask.storage.models import read_digest, read_model, write_model
-from atd_dask.storage.runs import corpus_path, model_folder, model_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
@@ -113,7 +112,7 @@ class SweepDetection:
         self._client, self._progress, self._runner = client, progress, Runner(client)
         self._generation = state.model.generation
         self._trained = model_config(config, self._generation)
-        self._base = read_model(model_path(self._trained.output))
+        self._base = read_model(RunLayout(self._trained.output).model)
         self._rules = rules_of(config)
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
@@ -137,7 +136,9 @@ class SweepDetection:
             self._runner,
         )
         self._table = recognised.table
-        write_model(model_path(self._sweep_config.output), replace(self._base, table=self._table))
+        write_model(
+            RunLayout(self._sweep_config.output).model, replace(self._base, table=self._table)
+        )
         is_known = recognised.members >= 0
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
@@ -190,7 +191,7 @@ class SweepDetection:
 
     def _open(self, part: str) -> CorpusStore:
         config = self._sweep_config if part == "test" else self._trained
-        return CorpusStore.open(corpus_path(config.output, part))
+        return CorpusStore.open(RunLayout(config.output).corpus(part))
 
     def _detect(self) -> list[FoundCluster]:
         rules, seed = self._rules, self._config.seed
@@ -203,20 +204,19 @@ class SweepDetection:
         calibration = Calibration(dict(normal), rules, n_batch, seed)
         settings = [as_single(self._config.detection), seed]
         digests = [store.digest for store in normal.values()]
-        folder = model_folder(self._config.output, self._generation)
         checkpointer = SweepCheckpointer(
             Checkpoints(
-                join(self._sweep_config.output, "checkpoints", "detect"),
+                RunLayout(self._sweep_config.output).checkpoints("detect"),
                 stage_key(
                     test.digest,
-                    read_digest(model_path(self._sweep_config.output)),
+                    read_digest(RunLayout(self._sweep_config.output).model),
                     digests,
                     settings,
                 ),
             ),
             Checkpoints(
-                join(folder, "searches", str(n_batch)),
-                stage_key(read_digest(model_path(self._trained.output)), digests, settings),
+                RunLayout(self._trained.output).searches(n_batch),
+                stage_key(read_digest(RunLayout(self._trained.output).model), digests, settings),
             ),
         )
         try:

@@ -14,7 +14,7 @@ from atd_dask.config.loader import load
 from atd_dask.pipelines.run import run
 from atd_dask.result_types import Result
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from tests.clusters import local_client
 from tests.pipelines import sweeping
 
@@ -120,7 +120,7 @@ def result(folder, client):
 
 def test_copies_are_kept_in_the_stores(folder, result):
     stores = {
-        part: CorpusStore.open(corpus_path(configure(folder).output, part))
+        part: CorpusStore.open(RunLayout(configure(folder).output).corpus(part))
         for part in ("train", "validation", "test")
     }
     assert {part: store.n_copies for part, store in stores.items()} == {

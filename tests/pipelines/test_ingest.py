@@ -12,7 +12,7 @@ from atd_dask.config.loader import load
 from atd_dask.errors import InputError
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, texts_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.texts import TextStore
 from atd_dask.storage.verification import verify
 from atd_dask.text.counting import KEPT_CHARACTERS
@@ -34,7 +34,7 @@ def make(tmp_path, client, text, *overrides, fresh=False):
     conf.write_text(text)
     config = load(conf, [f"output={tmp_path / 'out'}", *overrides])
     summary = ingest(config, client, make_progress(quiet=True), fresh)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     return summary, stores
 
 
@@ -123,7 +123,7 @@ def test_the_texts_of_the_batch_are_kept_unless_they_are_not_to_be(tmp_path, cli
         ],
     )
     summary, stores = make(tmp_path, client, JSONL)
-    texts = TextStore.open(texts_path(str(tmp_path / "out")))
+    texts = TextStore.open(RunLayout(str(tmp_path / "out")).texts())
     assert summary["test"]["texts"] == {"path": texts.url, "digest": texts.digest}
     assert texts.corpus == stores["test"].digest
     assert stores["test"].ids() == ["x", "y", "z"]

@@ -27,7 +27,7 @@ from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.run_record import hide_secrets
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from tests.clusters import local_client
 from tests.pipelines.hold import hold_after
 
@@ -288,7 +288,7 @@ def test_tasks_belong_to_spans(config, client):
 
 def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     run_quietly(config, client, stages=["ingest"])
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     needed, _ = estimate_memory(config, stores)
     # The documents of test and validation with at most 25 words each, and 8 topics of 100 words.
     assert 2 * 8 * 201 < needed < 2 * 8 * (201 + 200 * 25) + 8 * 28 * 100 + 16 * 100

@@ -14,7 +14,7 @@ from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
 from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.text import segmentation
 from atd_dask.text.options import TextOptions
 from atd_dask.text.segmentation import choose_segmentation
@@ -172,11 +172,11 @@ def test_a_planted_group_is_found_in_another_language(tmp_path, capsys, language
     assert found[0]["evaluation"]["recall"] >= 0.9
     assert found[0]["evaluation"]["precision"] >= 0.9
     for part in ("train", "test"):
-        told = CorpusStore.open(corpus_path(config.output, part)).attributes["text"]
+        told = CorpusStore.open(RunLayout(config.output).corpus(part)).attributes["text"]
         assert told["language"] == language.name
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "<mark" in page
-    settled = resolve_as(config, corpus_path(config.output, "train"))
+    settled = resolve_as(config, RunLayout(config.output).corpus("train"))
     assert settled.corpus.text.language == language.name
 
 
