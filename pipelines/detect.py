@@ -45,7 +45,7 @@ from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from atd_dask.storage.models import read_digest, read_model
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.runs import RunFolders, read_result, repeat_folders, run_folders
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, reuse_or_make, stage_key
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -80,60 +80,83 @@ def detect(
     told = None if texts is None else texts.digest
     model_url = folders.model.model
     key = stage_key(FORMAT, digests, told, read_digest(model_url), settings)
-    kept = None if fresh else _find_result(folders, key)
-    if kept is not None:
-        progress.say("the result is up to date")
-        return kept
-    model = read_model(model_url)
-    if stores["test"].vocabulary != model.vocabulary:
-        raise InputError(f"{stores['test'].url} must have the words of {model_url}")
-    checkpoints = Checkpoints(folders.model.checkpoints("detect"), key)
-    if fresh:
-        checkpoints.clear()
-    rules = rules_of(config)
-    normal = {part: stores[part].without_copies() for part in ("train", "validation")}
-    batch = open_batch(Runner(client), stores, model, rules)
-    calibration = Calibration(normal, rules, batch.documents.n_docs, config.seed)
-    with watch_detection(
-        progress, rules.replicates, rules.searches, STORE.is_compiling
-    ) as on_progress:
-        found = detect_clusters(
-            batch.table,
-            batch.documents,
-            normal,
-            rules,
-            config.seed,
-            client,
-            DetectionCheckpointer(checkpoints),
-            on_progress,
-            calibration,
-        )
-    found = order_candidates(found)
-    result = make_result(config, stores, model, batch, found)
-    wording = read_wording(config.output, result, stores["test"])
-    result = add_written(result, wording.forms)
     output = folders.result.folder
-    write_result(output, result, wording.passages)
-    keep_scores(output, Runner(client), stores, batch, rules, result)
-    finish_stage(output, "detect", key, {"clusters": len(found)})
+    checkpoints = Checkpoints(folders.model.checkpoints("detect"), key)
+
+    def make() -> Result:
+        model = read_model(model_url)
+        if stores["test"].vocabulary != model.vocabulary:
+            raise InputError(f"{stores['test'].url} must have the words of {model_url}")
+        if fresh:
+            checkpoints.clear()
+        rules = rules_of(config)
+        normal = {part: stores[part].without_copies() for part in ("train", "validation")}
+        batch = open_batch(Runner(client), stores, model, rules)
+        calibration = Calibration(normal, rules, batch.documents.n_docs, config.seed)
+        with watch_detection(
+            progress, rules.replicates, rules.searches, STORE.is_compiling
+        ) as on_progress:
+            found = detect_clusters(
+                batch.table,
+                batch.documents,
+                normal,
+                rules,
+                config.seed,
+                client,
+                DetectionCheckpointer(checkpoints),
+                on_progress,
+                calibration,
+            )
+        found = order_candidates(found)
+        repeat = "" if output == config.output else f" of the repeat with seed {config.seed}"
+        for index, cluster in enumerate(found, 1):
+            warn_of_thin_pool(progress, f"{index}{repeat}", cluster)
+        result = make_result(config, stores, model, batch, found)
+        wording = read_wording(config.output, result, stores["test"])
+        result = add_written(result, wording.forms)
+        write_result(output, result, wording.passages)
+        keep_scores(output, Runner(client), stores, batch, rules, result)
+        return result
+
+    if not fresh:
+        _bring_result(folders, key)
+    result, reused = reuse_or_make(
+        folders.result,
+        "detect",
+        key,
+        lambda note: _load_result(output),
+        make,
+        _describe_result,
+        fresh=fresh,
+    )
+    if reused:
+        progress.say("the result is up to date")
+        return result
     checkpoints.clear()
-    repeat = ""
-    if output == config.output:
+    if output == config.output:  # repeats raise alarms together
         count(alarms=len(result.significant))
-    else:  # repeats raise alarms together
-        repeat = f" of the repeat with seed {config.seed}"
-    for index, cluster in enumerate(found, 1):
-        warn_of_thin_pool(progress, f"{index}{repeat}", cluster)
     return result
 
 
-def _find_result(folders: RunFolders, key: str) -> Result | None:
-    """A result that was made from the same things; one that is elsewhere is brought here."""
+def _load_result(output: str, repeated: bool = False) -> Result | None:
+    """The result of a single detection, or of repeats; None where there is none."""
+    kept = read_result(output)
+    return kept if kept is not None and (kept.repeats is not None) == repeated else None
+
+
+def _describe_result(result: Result) -> dict[str, int]:
+    return {"clusters": len(result.clusters)}
+
+
+def _bring_result(folders: RunFolders, key: str) -> None:
+    """Copies a result that was made from the same things, if it is in another folder."""
     mine = folders.result
     for other in folders.results:
         done = finished_stage(other.folder, "detect", key)
-        kept = read_result(other.folder) if done is not None else None
-        if done is None or kept is None or kept.repeats:
+        try:
+            if done is None or _load_result(other.folder) is None:
+                continue
+        except InputError:  # of an earlier version
             continue
         if other != mine:
             for to, path in (
@@ -143,8 +166,7 @@ def _find_result(folders: RunFolders, key: str) -> Result | None:
             ):
                 write_file(to, read_file(path) or b"")
             finish_stage(mine.folder, "detect", key, done)
-        return kept
-    return None
+        return
 
 
 def detect_repeatedly(
@@ -164,21 +186,32 @@ def detect_repeatedly(
             train(mine, client, progress, fresh, folders)
         results.append(detect(mine, client, progress, fresh, folders))
     key = stage_key(FORMAT, "repeats", [result.to_json() for result in results])
-    done = None if fresh else finished_stage(config.output, "detect", key)
-    kept = read_result(config.output) if done is not None else None
-    if kept is not None and kept.repeats:
+
+    def make() -> Result:
+        result = combine_results(results, seeds, config.detection.significance.level)
+        layout = RunLayout(config.output)
+        stores = {part: CorpusStore.open(layout.corpus(part)) for part in PARTS}
+        test = stores["test"]
+        if config.evaluation.anomalous:
+            result = evaluate_result(result, test.labels(), config.evaluation.anomalous)
+        wording = read_wording(config.output, result, test)
+        write_result(config.output, result, wording.passages)
+        rules, runner = rules_of(config), Runner(client)
+        batch = open_batch(runner, stores, read_model(layout.model), rules)
+        keep_scores(config.output, runner, stores, batch, rules, result)
+        return result
+
+    result, reused = reuse_or_make(
+        RunLayout(config.output),
+        "detect",
+        key,
+        lambda note: _load_result(config.output, repeated=True),
+        make,
+        _describe_result,
+        fresh=fresh,
+    )
+    if reused:
         progress.say("the result of all repeats is up to date")
-        return kept
-    result = combine_results(results, seeds, config.detection.significance.level)
-    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
-    test = stores["test"]
-    if config.evaluation.anomalous:
-        result = evaluate_result(result, test.labels(), config.evaluation.anomalous)
-    wording = read_wording(config.output, result, test)
-    write_result(config.output, result, wording.passages)
-    rules, runner = rules_of(config), Runner(client)
-    batch = open_batch(runner, stores, read_model(RunLayout(config.output).model), rules)
-    keep_scores(config.output, runner, stores, batch, rules, result)
-    finish_stage(config.output, "detect", key, {"clusters": len(result.clusters)})
-    count(alarms=len(result.significant))
+    else:
+        count(alarms=len(result.significant))
     return result

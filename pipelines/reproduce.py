@@ -150,5 +150,6 @@ def _list_evaluations(results: Sequence[Result]) -> list[Evaluation]:
 
 
 def _run(config: RunConfig, client: Client, progress: Progress) -> Result:
-    result: Result = run(config, client, progress)["result"]
+    result = run(config, client, progress).result
+    assert result is not None
     return result

@@ -208,7 +208,7 @@ def make_model(
         since=state.sweep + 1,
         reason=reason,
         documents=sum(store.n_docs for store in stores),
-        n_topics=summary["n_topics"],
+        n_topics=summary.n_topics,
         unseen_share=unseen_share,
         log_likelihood=log_likelihood,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atd_dask.result_types import ClusterResult, Result
+from atd_dask.storage.stage_notes import PartSummary
 
 AGREEMENT = {"recall": 0.5, "precision": 0.5, "f1": 0.5, "auc": 0.5}
 
@@ -89,3 +90,11 @@ def make_result(**told: Any) -> Result:
 
 def _as_json(cluster: ClusterResult | Mapping[str, Any]) -> Mapping[str, Any]:
     return cluster.to_json() if isinstance(cluster, ClusterResult) else cluster
+
+
+def make_part(**told: Any) -> PartSummary:
+    """A part of a corpus; copies were not looked for."""
+    part = {"path": "", "digest": "", "documents": 0, "copies": None, "tokens": 0, "terms": 0}
+    return PartSummary.from_json(
+        {**part, "unseen_terms": 0, "unseen_tokens": 0, "skipped": {}, **told}
+    )

@@ -14,6 +14,7 @@ from atd_dask.wording import clean, fold, measure, shorten
 
 if TYPE_CHECKING:
     from atd_dask.storage.runs import RunSummary
+    from atd_dask.storage.stage_notes import CorpusSummary, ModelSummary
 
 WIDTH = 80
 GAP = "  "
@@ -72,35 +73,34 @@ def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
     Console().print(table)
 
 
-def print_corpora(parts: Mapping[str, Mapping[str, Any]]) -> None:
+def print_corpora(parts: CorpusSummary) -> None:
     """What ingest made: a row for each part of the corpus, a line for each reason why documents
     were skipped, and where the stores are."""
     header = ("part", "documents", "copies", "tokens", "terms", "skipped")
     rows = []
     remarks = []
     for name, part in parts.items():
-        skipped = {reason: part["skipped"][reason] for reason in sorted(part["skipped"])}
-        sizes = [part["documents"], part["copies"] or 0, part["tokens"], part["terms"]]
-        sizes.append(sum(found["documents"] for found in skipped.values()))
+        n_skipped = sum(skipped.documents for skipped in part.skipped.values())
+        sizes = (part.documents, part.copies or 0, part.tokens, part.terms, n_skipped)
         rows.append((name, *(f"{size:,}" for size in sizes)))
         remarks += [
-            f"{name}: skipped {found['documents']:,}, {reason}; the first: {found['first']}"
-            for reason, found in skipped.items()
+            f"{name}: skipped {skipped.documents:,}, {reason}; the first: {skipped.first}"
+            for reason, skipped in sorted(part.skipped.items())
         ]
     print_table(header, rows)
     for remark in remarks:
         _print_line(remark)
-    print_places({f"store of {name}": part["path"] for name, part in parts.items()})
+    print_places({f"store of {name}": part.path for name, part in parts.items()})
 
 
-def print_model(model: Mapping[str, Any]) -> None:
+def print_model(model: ModelSummary) -> None:
     """What training made."""
     _print_line(
-        f"null model: {model['n_topics']} topics, BIC {model['bic']:,.1f},"
-        f" {model['topics_per_document']:.2f} topics a document,"
-        f" {model['salient_words_per_topic']:.1f} words of its own a topic"
+        f"null model: {model.n_topics} topics, BIC {model.bic:,.1f},"
+        f" {model.topics_per_document:.2f} topics a document,"
+        f" {model.salient_words_per_topic:.1f} words of its own a topic"
     )
-    print_places({"null model": model["path"]})
+    print_places({"null model": model.path})
 
 
 # The heading of each figure of a cluster, and where it is.

@@ -75,7 +75,7 @@ def make_plan(
         "sweep": number,
         "started": started,
         "seconds": round(time.monotonic() - start, 3),
-        "new": collected.summary,
+        "new": collected.summary.to_json(),
         "segments": [{"name": s.name, "keys": s.keys} for s in later.segments],
         "reason": find_reason(config.sweep, state) if state.sweep else FIRST,
     }

@@ -19,7 +19,13 @@ from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_pa
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.run_layout import RunLayout
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
+from atd_dask.storage.stage_notes import (
+    CorpusSummary,
+    describe_corpus,
+    load_corpus,
+    reuse_or_make,
+    stage_key,
+)
 from atd_dask.sweeps.assembly import Assembly, Mask, gather
 from atd_dask.sweeps.state import SweepState
 
@@ -116,29 +122,30 @@ def gather_normal(
         config.corpus.validation_share,
         config.corpus.copies,
     )
-    done = finished_stage(model_run.output, "ingest", key)
-    if done is not None:
-        return
-    keep = choose_latest([store.ids() for store in stores], reported, wanted)
-    with ExitStack() as scratch:
-        normal = Assembly.of(stores, keep)
-        documents = scratch.enter_context(closing(gather(normal.pieces())))
-        share = begin[1].n_docs / max(n_first, 1)
-        aside = np.zeros(documents.n_docs, dtype=np.bool_)
-        stream = open_stream(config.seed, f"validation/{model_run.output.rpartition('/')[2]}")
-        order = stream.permutation(documents.n_docs)
-        aside[order[: round(share * documents.n_docs)]] = True
-        divided = documents.divide([~aside, aside])
-        parts = dict(zip(("train", "validation"), divided, strict=True))
-        for part in divided:
-            scratch.enter_context(closing(part))
-        vocabulary = choose_vocabulary(config, parts["train"])
-        copies = look_for_copies(config, parts, client, progress)
-        summary = {
-            name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
-            for name, part in parts.items()
-        }
-    finish_stage(model_run.output, "ingest", key, summary)
+
+    def make() -> CorpusSummary:
+        keep = choose_latest([store.ids() for store in stores], reported, wanted)
+        with ExitStack() as scratch:
+            normal = Assembly.of(stores, keep)
+            documents = scratch.enter_context(closing(gather(normal.pieces())))
+            share = begin[1].n_docs / max(n_first, 1)
+            aside = np.zeros(documents.n_docs, dtype=np.bool_)
+            stream = open_stream(config.seed, f"validation/{model_run.output.rpartition('/')[2]}")
+            order = stream.permutation(documents.n_docs)
+            aside[order[: round(share * documents.n_docs)]] = True
+            divided = documents.divide([~aside, aside])
+            parts = dict(zip(("train", "validation"), divided, strict=True))
+            for part in divided:
+                scratch.enter_context(closing(part))
+            vocabulary = choose_vocabulary(config, parts["train"])
+            copies = look_for_copies(config, parts, client, progress)
+            return {
+                name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
+                for name, part in parts.items()
+            }
+
+    layout = RunLayout(model_run.output)
+    reuse_or_make(layout, "ingest", key, load_corpus, make, describe_corpus)
 
 
 def choose_latest(ids: Sequence[Sequence[str]], reported: set[str], wanted: int) -> list[Mask]:

@@ -20,8 +20,10 @@ from atd_dask import __version__
 from atd_dask.cli.command import atd
 from atd_dask.config.loader import make_table
 from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.pipelines.run import RunProducts
 from atd_dask.storage.locks import NAME, lock_folder
-from tests.results import make_result
+from atd_dask.storage.stage_notes import ModelSummary
+from tests.results import make_part, make_result
 
 COMMANDS = {
     "atd-dask": [sys.executable, "-c", "from atd_dask.cli.command import main; main()"],
@@ -198,23 +200,15 @@ class Job:
         return self.outcome
 
 
-SUMMARY = {
-    "train": {
-        "documents": 3,
-        "copies": 1,
-        "tokens": 9,
-        "terms": 5,
-        "path": "somewhere",
-        "skipped": {},
-    },
-}
-MODEL = {
-    "n_topics": 4,
-    "bic": 1234.5,
-    "topics_per_document": 1.25,
-    "salient_words_per_topic": 7,
-    "path": "elsewhere",
-}
+SUMMARY = {"train": make_part(documents=3, copies=1, tokens=9, terms=5, path="somewhere")}
+MODEL = ModelSummary(
+    path="elsewhere",
+    digest="",
+    n_topics=4,
+    bic=1234.5,
+    topics_per_document=1.25,
+    salient_words_per_topic=7,
+)
 RAISED = {"probability": 0.2, "shared_probability": 0.1}
 WORDS = [
     {"word": "coffe", "written": "coffee", "occurring": True} | RAISED,
@@ -229,9 +223,9 @@ RESULT = make_result(
     clusters=[{"size": 9, "p_value": 0.001, "salient_words": WORDS}],
 )
 # What the pipeline makes for a command, and what the command then prints.
-STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
+STAGES: dict[str, tuple[RunProducts, list[str]]] = {
     "ingest": (
-        {"corpus": SUMMARY},
+        RunProducts(corpus=SUMMARY),
         [
             "part   documents  copies  tokens  terms  skipped",
             "train  3          1       9       5      0",
@@ -239,7 +233,7 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "train": (
-        {"null_model": MODEL},
+        RunProducts(null_model=MODEL),
         [
             "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its",
             "  own a topic",
@@ -247,7 +241,7 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "detect": (
-        {"result": RESULT},
+        RunProducts(result=RESULT),
         [
             "cluster  documents  p-value  significant",
             "1        9          0.001    yes",
@@ -256,7 +250,7 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
 }
 STAGES["run"] = (
-    {"corpus": SUMMARY, "null_model": MODEL, "result": RESULT},
+    RunProducts(SUMMARY, MODEL, RESULT),
     [line for _, lines in STAGES.values() for line in lines],
 )
 
@@ -327,7 +321,7 @@ def test_what_was_found_as_the_exit_status(
 ) -> None:
     job.outcome, _ = STAGES[command]
     cluster = replace(RESULT.clusters[0], significant=significant)
-    job.outcome = job.outcome | {"result": replace(RESULT, clusters=(cluster,))}
+    job.outcome = replace(job.outcome, result=replace(RESULT, clusters=(cluster,)))
     assert invoke(command, write(tmp_path)).exit_code == 0
     assert invoke(command, write(tmp_path), "--exit-code").exit_code == (3 if significant else 0)
 

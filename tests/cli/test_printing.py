@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -15,29 +14,22 @@ from atd_dask.cli.printing import (
     print_sweeps,
     print_table,
 )
-from tests.results import make_result
+from tests.results import make_part, make_result
 
 RAISED = {"probability": 0.2, "shared_probability": 0.1}
-PARTS: dict[str, Any] = {
-    "train": {
-        "documents": 12345,
-        "copies": 1001,
-        "tokens": 7,
-        "terms": 3,
-        "path": "runs/a/train.zarr",
-        "skipped": {
+PARTS = {
+    "train": make_part(
+        documents=12345,
+        copies=1001,
+        tokens=7,
+        terms=3,
+        path="runs/a/train.zarr",
+        skipped={
             "not JSON": {"documents": 2, "first": "a.jsonl:3\x1b[31m"},
             "no field text": {"documents": 1000, "first": "a.jsonl:9"},
         },
-    },
-    "test": {
-        "documents": 1,
-        "copies": None,  # not looked for
-        "tokens": 2,
-        "terms": 3,
-        "path": "[b]x",
-        "skipped": {},
-    },
+    ),
+    "test": make_part(documents=1, tokens=2, terms=3, path="[b]x"),
 }
 
 
@@ -132,7 +124,7 @@ def list_everything() -> None:
     print_clusters(make_result(clusters=[cluster], copies=[group]))
     sizes = {"documents": 10**8, "copies": 10**7, "tokens": 10**11, "terms": 10**7}
     skipped = {f"no field {LONG}": {"documents": 10**6, "first": f"{WIDE}.jsonl:1"}}
-    print_corpora({"validation": sizes | {"path": "p", "skipped": skipped}})
+    print_corpora({"validation": make_part(**sizes, path="p", skipped=skipped)})
     print_table(["id", "words", "labels"], [[LONG, WIDE, "a b"], ["x", "y", f"{LONG} {WIDE}"]])
     news = {"cluster": 1, "kind": "new", "size": 9, "written": [LONG, WIDE], "words": ["s"]}
     line = {"sweep": 1, "documents": 10**7, "tested": 10**7, "unseen_share": 0.5, "clusters": []}

@@ -99,7 +99,7 @@ def configure(folder, *overrides):
 def do(folder, client, *overrides):
     config = configure(folder, *overrides)
     made = run(config, client, make_progress(quiet=True), command=["atd-dask", "run"])
-    return made["result"].to_json()
+    return made.result.to_json()
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def test_a_run_and_sweeps(s3, client, tmp_path, caplog, capsys):
     progress = make_progress()
 
     made = run(configure(tmp_path, "run"), client, progress)
-    assert made["result"].clusters[0].significant
+    assert made.result.clusters[0].significant
     assert list_names(s3, "run") >= FOUND
     assert "checkpoints" not in list_names(s3, "run"), "they are removed when they have served"
     for name in ("corpus/train.zarr", "corpus/test.zarr", "null_model.zarr"):

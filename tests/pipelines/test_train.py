@@ -103,7 +103,7 @@ def test_the_model_is_that_of_the_estimator(folder, make, model):
     assert made.corpus == store.digest
     orders = {"max": 4, "min": 2, "step": 1, "widen": True, "limit": 200}
     assert made.settings["null_model"]["topics"] == orders
-    assert summary == {
+    assert summary.to_json() == {
         "path": str(model),
         "digest": read_digest(model),
         "n_topics": estimator.n_topics_,

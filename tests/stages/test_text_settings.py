@@ -190,7 +190,7 @@ def test_pairs_of_letters_do_where_icu_is_missing(tmp_path, capsys, monkeypatch)
     choose_segmentation.cache_clear()
     told = "".join(capsys.readouterr())
     assert told.count("install atd-dask[segmentation] for words") == 1
-    store = CorpusStore.open(summary["train"]["path"])
+    store = CorpusStore.open(summary["train"].path)
     assert store.attributes["text"]["segmentation"] == "bigrams"
     assert {len(word) for word in store.vocabulary} == {2}
 
@@ -206,7 +206,7 @@ def test_a_change_of_the_segmentation_makes_the_stores_anew(tmp_path) -> None:
         plain = replace(corpus, text=TextOptions(language="other", segmentation="bigrams"))
         other = ingest(replace(config, corpus=plain), client, make_progress(quiet=True))
     assert made == again
-    assert made["train"]["digest"] != other["train"]["digest"]
+    assert made["train"].digest != other["train"].digest
 
 
 def test_sweeps_take_the_language_that_was_found_for_the_first_model(tmp_path) -> None:
