@@ -393,6 +393,70 @@ class Result(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LineCluster(JsonRecord):
+    """A cluster that had new documents, in the line of a sweep."""
+
+    cluster: int
+    kind: str  # new or continuing
+    size: int
+    p_value: float
+    added: int  # new documents
+    words: tuple[str, ...]
+    written: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The words as people write them."""
+        return self.words if self.written is None else self.written
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineCandidate(JsonRecord):
+    """A candidate that was tested, in the line of a sweep."""
+
+    size: int
+    support: float | None = None
+    search_p_value: float | None = None
+    p_value: float
+    significant: bool
+
+    @property
+    def deciding_p_value(self) -> float:
+        """That of the searches, where there are any."""
+        return self.p_value if self.search_p_value is None else self.search_p_value
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepLine(JsonRecord):
+    """A sweep in the history."""
+
+    sweep: int
+    started: str
+    documents: int  # new ones
+    skipped: int
+    tested: int
+    generation: int  # of the null model
+    trained: str | None  # why the null model was trained for it
+    unseen_share: float
+    log_likelihood: float | None
+    clusters: tuple[LineCluster, ...]
+    candidates: tuple[LineCandidate, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert(JsonRecord):
+    """What a sweep has to tell."""
+
+    format: str
+    name: str
+    sweep: int
+    result: str  # where it is
+    report: str
+    clusters: tuple[ClusterNews, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class BatchScores(JsonRecord):
     """The scores of the documents of a batch, `scores.json`: columns with an entry for each
     document that was searched, None where a figure is missing."""

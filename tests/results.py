@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from atd_dask.result_types import ClusterResult, Result
+from atd_dask.result_types import Alert, ClusterResult, Result, SweepLine
 from atd_dask.storage.stage_notes import PartSummary
 
 AGREEMENT = {"recall": 0.5, "precision": 0.5, "f1": 0.5, "auc": 0.5}
@@ -98,3 +98,30 @@ def make_part(**told: Any) -> PartSummary:
     return PartSummary.from_json(
         {**part, "unseen_terms": 0, "unseen_tokens": 0, "skipped": {}, **told}
     )
+
+
+def make_line(sweep: int, **told: Any) -> SweepLine:
+    """The line of a sweep in the history."""
+    line: dict[str, Any] = {
+        "sweep": sweep,
+        "started": f"2026-01-{sweep:02d}T03:00:00+00:00",
+        "documents": 200,
+        "skipped": 0,
+        "tested": 800,
+        "generation": 1,
+        "trained": "the first one" if sweep == 1 else None,
+        "unseen_share": 0.01 * sweep,
+        "log_likelihood": -5.5 - 0.01 * sweep,
+        "clusters": [],
+        "candidates": [{"size": 4, "p_value": 0.3, "significant": False}],
+        "seconds": 12.345,
+        **told,
+    }
+    line["clusters"] = [{"p_value": 0.001, **cluster} for cluster in line["clusters"]]
+    return SweepLine.from_json(line)
+
+
+def make_alert(sweep: int, *news: Mapping[str, Any]) -> Alert:
+    clusters = [{"p_value": 0.001, **one} for one in news]
+    told = {"format": "atd-dask-alert/1", "name": "a batch", "sweep": sweep, "clusters": clusters}
+    return Alert.from_json({**told, "result": "result.json", "report": "report.html"})

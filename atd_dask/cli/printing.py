@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.report.dates import show_moment
-from atd_dask.result_types import ClusterResult, CopyGroup, Result
+from atd_dask.result_types import Alert, ClusterResult, CopyGroup, Result, SweepLine
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean, fold, measure, shorten
 
@@ -196,9 +196,7 @@ def print_places(places: Mapping[str, str]) -> None:
         print(clean(f"{what}: {path}"))
 
 
-def print_sweeps(
-    output: str, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Mapping[str, Any]]
-) -> None:
+def print_sweeps(output: str, lines: Sequence[SweepLine], alerts: Sequence[Alert]) -> None:
     """What sweeps found: a row for each, and a line for each cluster that is news."""
     layout = RunLayout(output)
     if not lines:
@@ -209,26 +207,25 @@ def print_sweeps(
             header,
             [
                 (
-                    str(line["sweep"]),
-                    f"{line['documents']:,}",
-                    f"{line['tested']:,}",
-                    f"{line['unseen_share']:.1%}",
-                    str(len(line["clusters"])),
+                    str(line.sweep),
+                    f"{line.documents:,}",
+                    f"{line.tested:,}",
+                    f"{line.unseen_share:.1%}",
+                    str(len(line.clusters)),
                 )
                 for line in lines
             ],
         )
     for alert in alerts:
-        for cluster in alert["clusters"]:
-            news = "is new" if cluster["kind"] == "new" else "goes on"
-            words = " ".join(cluster.get("written", cluster["words"])[:SHOWN_WORDS])
+        for cluster in alert.clusters:
+            news = "is new" if cluster.kind == "new" else "goes on"
+            words = " ".join(cluster.forms[:SHOWN_WORDS])
             _print_line(
-                f"sweep {alert['sweep']}: cluster {cluster['cluster']} {news},"
-                f" {len(cluster['documents']):,} of {cluster['size']:,} documents: {words}"
+                f"sweep {alert.sweep}: cluster {cluster.cluster} {news},"
+                f" {len(cluster.documents):,} of {cluster.size:,} documents: {words}"
             )
     for line in lines:
-        number = line["sweep"]
-        print(clean(f"report of sweep {number}: {layout.sweep(number).report}"))
+        print(clean(f"report of sweep {line.sweep}: {layout.sweep(line.sweep).report}"))
     if lines:
         print(clean(f"history: {layout.history_page}"))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
-from atd_dask.result_types import ClusterNews
+from atd_dask.result_types import Alert, ClusterNews
 from atd_dask.storage.atomic_files import read_file
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.alerts import deliver, list_channels
@@ -25,16 +25,16 @@ CALLER = "caller"
 
 def make_alert(
     config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[ClusterNews]
-) -> dict[str, Any]:
+) -> Alert:
     layout = RunLayout(sweep_config.output)
-    return {
-        "format": ALERT_FORMAT,
-        "name": config.name,
-        "sweep": number,
-        "result": layout.result,
-        "report": layout.report,
-        "clusters": [one.to_json() for one in news],
-    }
+    return Alert(
+        format=ALERT_FORMAT,
+        name=config.name,
+        sweep=number,
+        result=layout.result,
+        report=layout.report,
+        clusters=tuple(news),
+    )
 
 
 def find_alert(config: RunConfig, sweep: str) -> str:

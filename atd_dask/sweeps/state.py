@@ -17,11 +17,12 @@ index.html          the same for people
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.result_types import SweepLine
 from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.journal import Journal, Segment
@@ -128,25 +129,30 @@ def read_object(path: str) -> dict[str, Any] | None:
     return value
 
 
-def read_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
+def read_history(output: str, last: int) -> tuple[list[SweepLine], bool]:
     """The lines of all sweeps up to the last, and whether the history has all of them."""
     layout = RunLayout(output)
     content = read_file(layout.history) or b""
-    lines = [json.loads(line) for line in content.splitlines()]
-    lines = [line for index, line in enumerate(lines, 1) if line["sweep"] == index <= last]
+    lines = [SweepLine.from_json(json.loads(line)) for line in content.splitlines()]
+    lines = [line for index, line in enumerate(lines, 1) if line.sweep == index <= last]
     missing = range(len(lines) + 1, last + 1)
     for sweep in missing:
-        path = layout.sweep(sweep).line
-        line = read_object(path)
-        if line is None:
-            raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
-        lines.append(line)
+        lines.append(read_line(output, sweep))
     return lines, not missing
 
 
-def write_history(output: str, lines: list[dict[str, Any]], page: bytes) -> None:
+def read_line(output: str, sweep: int) -> SweepLine:
+    """The line of a sweep that was committed."""
+    path = RunLayout(output).sweep(sweep).line
+    line = read_object(path)
+    if line is None:
+        raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
+    return SweepLine.from_json(line)
+
+
+def write_history(output: str, lines: Sequence[SweepLine], page: bytes) -> None:
     """Writes the page, and last the history: as long as that lacks a line, it is done again."""
     layout = RunLayout(output)
     write_file(layout.history_page, page)
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+    text = "".join(json.dumps(line.to_json(), allow_nan=False) + "\n" for line in lines)
     write_file(layout.history, text.encode())

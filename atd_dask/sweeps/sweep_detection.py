@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,9 +27,12 @@ from atd_dask.result_types import (
     BatchDocument,
     ClusterNews,
     ClusterResult,
+    LineCandidate,
+    LineCluster,
     MemberDocument,
     Result,
     SweepFigures,
+    SweepLine,
     SweptDocument,
 )
 from atd_dask.stages.batches import PreparedBatch, open_batch
@@ -47,6 +50,7 @@ from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
+from atd_dask.sweeps.plan import SweepPlan
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.text.counting import CountSpool
@@ -54,6 +58,8 @@ from atd_dask.text.counting import CountSpool
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
+
+LINE_WORDS = 8  # of a cluster, in the history
 
 
 @dataclass
@@ -387,42 +393,45 @@ def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
     return replace(result, clusters=clusters, copies=copies)
 
 
-def make_line(findings: SweepFindings, plan: dict[str, Any], generation: int) -> dict[str, Any]:
-    """The line of the history, without the time that the sweep took."""
-    drift, new = findings.drift, plan["new"]
-    return {
-        "sweep": plan["sweep"],
-        "started": plan["started"],
-        "documents": new["documents"],
-        "skipped": sum(skipped["documents"] for skipped in new["skipped"].values()),
-        "tested": findings.n_tested,
-        "generation": generation,
-        "trained": plan["reason"],
-        "unseen_share": drift.unseen_tokens / max(drift.tokens + drift.unseen_tokens, 1),
-        "log_likelihood": drift.log_likelihood,
-        "clusters": [
-            {
-                "cluster": entry.cluster,
-                "kind": entry.kind,
-                "size": entry.size,
-                "p_value": entry.p_value,
-                "added": len(entry.documents),
-                "words": list(entry.words[:8]),
-                "written": list(entry.forms[:8]),
-            }
+def make_line(
+    findings: SweepFindings, plan: SweepPlan, generation: int, seconds: float
+) -> SweepLine:
+    """The line of the history."""
+    drift, new = findings.drift, plan.new
+    return SweepLine(
+        sweep=plan.sweep,
+        started=plan.started,
+        documents=new.documents,
+        skipped=sum(skipped.documents for skipped in new.skipped.values()),
+        tested=findings.n_tested,
+        generation=generation,
+        trained=plan.reason,
+        unseen_share=drift.unseen_tokens / max(drift.tokens + drift.unseen_tokens, 1),
+        log_likelihood=drift.log_likelihood,
+        clusters=tuple(
+            LineCluster(
+                cluster=entry.cluster,
+                kind=entry.kind,
+                size=entry.size,
+                p_value=entry.p_value,
+                added=len(entry.documents),
+                words=entry.words[:LINE_WORDS],
+                written=entry.forms[:LINE_WORDS],
+            )
             for entry in findings.news
-        ],
-        "candidates": [
-            {
-                "size": cluster.size,
-                "support": cluster.support,
-                "search_p_value": cluster.search_p_value,
-                "p_value": cluster.p_value,
-                "significant": cluster.significant,
-            }
+        ),
+        candidates=tuple(
+            LineCandidate(
+                size=cluster.size,
+                support=cluster.support,
+                search_p_value=cluster.search_p_value,
+                p_value=cluster.p_value,
+                significant=cluster.significant,
+            )
             for cluster in findings.result.clusters
-        ],
-    }
+        ),
+        seconds=seconds,
+    )
 
 
 def round_up(n_docs: int) -> int:

@@ -23,7 +23,7 @@ from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.pipelines.run import RunProducts
 from atd_dask.storage.locks import NAME, lock_folder
 from atd_dask.storage.stage_notes import ModelSummary
-from tests.results import make_part, make_result
+from tests.results import make_alert, make_line, make_part, make_result
 
 COMMANDS = {
     "atd-dask": [sys.executable, "-c", "from atd_dask.cli.command import main; main()"],
@@ -418,29 +418,24 @@ def test_every_command_says_what_it_does() -> None:
                 assert parameter.help
 
 
-NEWS = {
+NEWS: dict[str, Any] = {
     "cluster": 1,
     "kind": "continuing",
     "size": 9,
     "words": ["coffee\x1b[31m"],
     "documents": [{"id": "a", "sweep": 2}],
 }
-SWEPT = {
-    "sweep": 2,
-    "documents": 20,
-    "tested": 60,
-    "unseen_share": 0.0123,
-    "clusters": [{"cluster": 1}],
-}
+ALERT = make_alert(2, NEWS)
+SWEPT = make_line(2, documents=20, tested=60, unseen_share=0.0123, clusters=[NEWS | {"added": 1}])
 
 
 @pytest.mark.parametrize(
     ("alerts", "undelivered", "options", "status"),
     [
         ((), (), ["--exit-code"], 0),
-        (({"sweep": 2, "clusters": [NEWS]},), (), [], 0),
-        (({"sweep": 2, "clusters": [NEWS]},), (), ["--exit-code"], 3),
-        (({"sweep": 2, "clusters": [NEWS]},), ("no answer",), ["--exit-code"], 3),
+        ((ALERT,), (), [], 0),
+        ((ALERT,), (), ["--exit-code"], 3),
+        ((ALERT,), ("no answer",), ["--exit-code"], 3),
         ((), ("no answer",), ["--exit-code"], 1),
     ],
 )

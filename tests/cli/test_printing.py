@@ -14,7 +14,7 @@ from atd_dask.cli.printing import (
     print_sweeps,
     print_table,
 )
-from tests.results import make_part, make_result
+from tests.results import make_alert, make_line, make_part, make_result
 
 RAISED = {"probability": 0.2, "shared_probability": 0.1}
 PARTS = {
@@ -127,8 +127,8 @@ def list_everything() -> None:
     print_corpora({"validation": make_part(**sizes, path="p", skipped=skipped)})
     print_table(["id", "words", "labels"], [[LONG, WIDE, "a b"], ["x", "y", f"{LONG} {WIDE}"]])
     news = {"cluster": 1, "kind": "new", "size": 9, "written": [LONG, WIDE], "words": ["s"]}
-    line = {"sweep": 1, "documents": 10**7, "tested": 10**7, "unseen_share": 0.5, "clusters": []}
-    print_sweeps("out", [line], [{"sweep": 1, "clusters": [news | {"documents": []}]}])
+    line = make_line(1, documents=10**7, tested=10**7, unseen_share=0.5)
+    print_sweeps("out", [line], [make_alert(1, news | {"documents": []})])
 
 
 def test_all_lines_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:

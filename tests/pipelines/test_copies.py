@@ -260,7 +260,7 @@ def test_copies_in_a_sweep(tmp_path, client):
     }
     assert all(one["sweep"] == 1 for group in groups.values() for one in group["documents"])
     (alert,) = outcome.alerts
-    told = {one["id"] for one in alert["clusters"][0]["documents"]}
+    told = {one.id for one in alert.clusters[0].documents}
     assert {"day1-unusual-0", "again-0", "again-1", "again-2"} <= told
     assert not {"spam-0", "circular-0"} & told
     assert "7 documents in 2 groups of near-copies" in (folder / "report.html").read_text()

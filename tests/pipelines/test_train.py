@@ -140,17 +140,17 @@ def test_a_model_of_the_same_store_and_settings_is_left_as_it_is(make, model):
 def test_other_settings_train_again(make, model, override):
     first = make()
     other = make(override)
-    assert other["digest"] == read_digest(model) != first["digest"]
+    assert other.digest == read_digest(model) != first.digest
 
 
 def test_another_corpus_trains_again(tmp_path, client, make):
     write_documents(tmp_path, n_docs=41)
     config = make_config(tmp_path, LDAC)
     run_stage(ingest, config, client)
-    assert run_stage(train, config, client)["digest"] != make()["digest"]
+    assert run_stage(train, config, client).digest != make().digest
     write_documents(tmp_path)
     run_stage(ingest, config, client)
-    assert run_stage(train, config, client)["digest"] == make()["digest"]
+    assert run_stage(train, config, client).digest == make().digest
 
 
 @pytest.mark.parametrize("damage", ["gone", "manifest"])
@@ -234,6 +234,6 @@ def test_a_training_that_is_killed_again_and_again_ends_with_the_same_model(
     n_fits.append(0)
     run_stage(train, config, client)
     assert 0 < n_fits[1] < n_fits[0]
-    assert read_digest(model) == undisturbed["digest"]
+    assert read_digest(model) == undisturbed.digest
     assert verify(model) == []
     assert not folder.exists()
