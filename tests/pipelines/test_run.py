@@ -22,7 +22,7 @@ from atd_dask.config.loader import load
 from atd_dask.distribution.engine.observation import list_versions
 from atd_dask.documents import PARTS
 from atd_dask.errors import InputError, SchedulerError
-from atd_dask.pipelines.run import STAGES, run
+from atd_dask.pipelines.run import STAGES, RunProducts, run
 from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.run_record import hide_secrets
 from atd_dask.storage.corpus import CorpusStore
@@ -253,8 +253,12 @@ def run_quietly(config, client, **options):
 
 
 def test_the_stages_of_single_commands_come_together(config, client):
-    assert list(run_quietly(config, client, stages=["ingest"])) == ["corpus"]
-    assert list(run_quietly(config, client, stages=["train"])) == ["null_model"]
+    made = run_quietly(config, client, stages=["ingest"])
+    assert made == RunProducts(corpus=made.corpus)
+    assert made.corpus is not None
+    made = run_quietly(config, client, stages=["train"])
+    assert made == RunProducts(null_model=made.null_model)
+    assert made.null_model is not None
     stages = told_by(config)["stages"]
     assert (stages["ingest"]["reused"], stages["train"]["reused"]) == (True, False)
     run_quietly(config, client)
