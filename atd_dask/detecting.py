@@ -13,6 +13,7 @@ from atd_dask.errors import InputError
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
 from atd_dask.evaluation.results import describe_clusters, order_candidates
 from atd_dask.kernels.detection_rules import FoundCluster
+from atd_dask.result_types import ClusterResult
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
 
@@ -35,8 +36,8 @@ class Detection:
         """The significant ones."""
         return tuple(cluster for cluster in self.candidates if cluster.significant)
 
-    def describe(self) -> list[dict[str, Any]]:
-        """The candidates as `result.json` has them: documents, words, figures."""
+    def describe(self) -> tuple[ClusterResult, ...]:
+        """The candidates as a result has them: documents, words, figures."""
         n_docs = self.test.n_docs
         ids, labels = [str(row) for row in range(n_docs)], [()] * n_docs
         if isinstance(self.test, CorpusStore):

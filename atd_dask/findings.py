@@ -16,18 +16,17 @@ from typing import Any
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.errors import InputError
-from atd_dask.evaluation.repeats import find_p_value
-from atd_dask.evaluation.results import is_raised
 from atd_dask.evaluation.scores import DocumentScores, score_documents
 from atd_dask.kernels.alternative import NullContext
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.report.numbers import count, show_p_value
 from atd_dask.report.sentences import say_found, say_verdict
+from atd_dask.result_types import ClusterResult, CopyGroup, Result
 from atd_dask.stages.shown_texts import find_tokeniser, read_shown_texts
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.representatives import with_all_words
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.runs import read_result
 from atd_dask.text.passages import Piece, mark_words
 
@@ -98,14 +97,14 @@ class Findings:
 
     def __init__(self, folder: str, *, backend: Any = None, scratch: Path | None = None) -> None:
         """`scratch` is removed when nobody refers to the findings any more."""
-        self.folder = folder
+        self.folder, self._layout = folder, RunLayout(folder)
         self._backend = backend
         if scratch is not None:
             weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         result = read_result(folder)
         if result is None:
             raise InputError(f"findings must be the folder of a finished run, {folder!r} is none")
-        self.result: dict[str, Any] = result
+        self.result: Result = result
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Findings:
@@ -120,7 +119,7 @@ class Findings:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the page for people to the file `path`."""
-        page = Path(self.folder, "report.html")
+        page = Path(self._layout.report)
         if not page.exists():
             from atd_dask.pipelines.report import write_report
 
@@ -130,7 +129,7 @@ class Findings:
     @cached_property
     def candidates(self) -> tuple[Cluster, ...]:
         """The clusters, and after them the candidates that are not significant."""
-        return tuple(self._read_cluster(cluster) for cluster in self.result["clusters"])
+        return tuple(map(_read_cluster, self.result.clusters))
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -138,9 +137,9 @@ class Findings:
         return tuple(cluster for cluster in self.candidates if cluster.significant)
 
     @property
-    def copies(self) -> list[dict[str, Any]]:
+    def copies(self) -> tuple[CopyGroup, ...]:
         """Groups of near-copies in the batch that no normal document is a near-copy of."""
-        return list(self.result.get("copies", ()))
+        return self.result.copy_groups
 
     def to_frame(self) -> Any:
         """A row for each document of the batch that is in a cluster: cluster, share, odds. The
@@ -175,16 +174,15 @@ class Findings:
 
     @cached_property
     def _test(self) -> CorpusStore:
-        return CorpusStore.open(join(self.folder, "corpus", "test.zarr"))
+        return CorpusStore.open(self._layout.corpus("test"))
 
     @cached_property
     def _scores(self) -> DocumentScores:
         train, normal = (
-            CorpusStore.open(join(self.folder, "corpus", f"{part}.zarr"))
-            for part in ("train", "validation")
+            CorpusStore.open(self._layout.corpus(part)) for part in ("train", "validation")
         )
         batch = with_all_words(self._test, train.unseen_words)
-        table = read_model(join(self.folder, "null_model.zarr")).table
+        table = read_model(self._layout.model).table
         runner = Runner()
         table = admit_new_words(runner, table, batch, train)
         rows = [[member.row for member in cluster.members] for cluster in self.clusters]
@@ -195,31 +193,6 @@ class Findings:
 
         backend: Any = self._backend or _find_backend()
         return nw.from_dict(dict(columns), backend=backend).to_native()
-
-    def _read_cluster(self, cluster: Mapping[str, Any]) -> Cluster:
-        told = cluster.get("repeats")
-        return Cluster(
-            cluster["index"],
-            cluster["significant"],
-            find_p_value(cluster) if told is None else told["p_value"],
-            cluster["support"],
-            tuple(
-                Member(
-                    document["id"],
-                    document["row"],
-                    document["share"],
-                    tuple(document["labels"]),
-                    tuple(copy["id"] for copy in document.get("copies", ())),
-                )
-                for document in cluster["documents"]
-            ),
-            tuple(
-                entry.get("written", entry["word"])
-                for entry in cluster["salient_words"]
-                if is_raised(entry)
-            ),
-            told and Repeats(told["found"], told["of"], tuple(told["p_values"]), told["shown"]),
-        )
 
     @cached_property
     def _texts(self) -> dict[int, str]:
@@ -233,13 +206,13 @@ class Findings:
     def _say(self) -> str:
         clusters = self.clusters
         failed = [len(cluster) for cluster in self.candidates if not cluster.significant]
-        searched = any(cluster["search_p_value"] is not None for cluster in self.result["clusters"])
+        searched = any(cluster.search_p_value is not None for cluster in self.result.clusters)
         phrases = say_verdict(
-            self.result["corpus"]["test"]["documents"],
+            self.result.corpus["test"].documents,
             [(len(cluster), cluster.words) for cluster in clusters],
             failed[0] if failed else None,
             searched,
-            next((say_found(c) for c in self.result["clusters"] if not c["significant"]), ""),
+            next((say_found(c) for c in self.result.clusters if not c.significant), ""),
         )
         return "".join(phrase.text for phrase in phrases)
 
@@ -278,10 +251,32 @@ class Findings:
         text = self._texts.get(member.row)
         if text is None or self._tokeniser is None:
             return ""
-        salient = next(c for c in self.result["clusters"] if c["index"] == cluster.number)
-        kinds = {word["word"]: "more" for word in salient["salient_words"] if is_raised(word)}
+        listed = next(c for c in self.result.clusters if c.index == cluster.number)
+        kinds = {word.word: "more" for word in listed.raised_words}
         passage = mark_words(text, self._tokeniser.locate(text), kinds)
         return "".join(map(_show_piece, passage.excerpt))
+
+
+def _read_cluster(cluster: ClusterResult) -> Cluster:
+    told = cluster.repeats
+    return Cluster(
+        cluster.index,
+        cluster.significant,
+        cluster.deciding_p_value if told is None else told.p_value,
+        cluster.support,
+        tuple(
+            Member(
+                document.id,
+                document.row,
+                document.share,
+                document.labels,
+                tuple(copy.id for copy in document.all_copies),
+            )
+            for document in cluster.documents
+        ),
+        tuple(word.form for word in cluster.raised_words),
+        None if told is None else Repeats(told.found, told.of, told.p_values, told.shown),
+    )
 
 
 def _show_piece(piece: Piece) -> str:

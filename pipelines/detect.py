@@ -8,7 +8,7 @@ that seed would give alone on the same stores, and can be looked at as such in `
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.rules import rules_of
 from atd_dask.config.run_config import RunConfig, as_dict, as_single
@@ -22,38 +22,30 @@ from atd_dask.evaluation.repeats import combine_results
 from atd_dask.evaluation.results import (
     FORMAT,
     add_written,
-    evaluate_clusters,
+    evaluate_result,
     order_candidates,
 )
 from atd_dask.kernels.jit import STORE
 from atd_dask.pipelines.ingest import check_batch_labels
 from atd_dask.pipelines.train import train
+from atd_dask.result_types import Result
 from atd_dask.stages.batches import open_batch
 from atd_dask.stages.result_making import (
     make_result,
     warn_of_thin_pool,
     write_result,
 )
-from atd_dask.stages.score_file import SCORES, keep_scores
+from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import open_texts, read_wording
 from atd_dask.stages.watching import watch_detection
-from atd_dask.storage.atomic_files import join, read_file, write_file
+from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from atd_dask.storage.models import read_digest, read_model
-from atd_dask.storage.runs import (
-    DOCUMENTS,
-    MODEL,
-    RESULT,
-    RunFolders,
-    corpus_path,
-    model_path,
-    read_result,
-    repeat_folders,
-    run_folders,
-)
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import RunFolders, read_result, repeat_folders, run_folders
+from atd_dask.storage.stage_notes import finish_stage, finished_stage, reuse_or_make, stage_key
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -66,15 +58,14 @@ def detect(
     progress: Progress,
     fresh: bool = False,
     folders: RunFolders | None = None,
-) -> dict[str, Any]:
-    """Finds and tests the clusters of the test batch, once; gives what result.json says. `folders`
-    are those of a repeat.
+) -> Result:
+    """Finds and tests the clusters of the test batch, once. `folders` are those of a repeat.
 
     A result that was made from the same batch and model in the same way is left as it is, and a
     detection that was cut off goes on.
     """
     folders = folders or run_folders(config.output)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     check_batch_labels(config)
     settings = {
         "detection": as_single(config.detection),
@@ -87,78 +78,105 @@ def detect(
     digests = {part: store.digest for part, store in stores.items()}
     texts = open_texts(config.output, "test")  # from which words get the form that people write
     told = None if texts is None else texts.digest
-    model_url = join(folders.model, MODEL)
+    model_url = folders.model.model
     key = stage_key(FORMAT, digests, told, read_digest(model_url), settings)
-    kept = None if fresh else _find_result(folders, key)
-    if kept is not None:
+    output = folders.result.folder
+    checkpoints = Checkpoints(folders.model.checkpoints("detect"), key)
+
+    def make() -> Result:
+        model = read_model(model_url)
+        if stores["test"].vocabulary != model.vocabulary:
+            raise InputError(f"{stores['test'].url} must have the words of {model_url}")
+        if fresh:
+            checkpoints.clear()
+        rules = rules_of(config)
+        normal = {part: stores[part].without_copies() for part in ("train", "validation")}
+        batch = open_batch(Runner(client), stores, model, rules)
+        calibration = Calibration(normal, rules, batch.documents.n_docs, config.seed)
+        with watch_detection(
+            progress, rules.replicates, rules.searches, STORE.is_compiling
+        ) as on_progress:
+            found = detect_clusters(
+                batch.table,
+                batch.documents,
+                normal,
+                rules,
+                config.seed,
+                client,
+                DetectionCheckpointer(checkpoints),
+                on_progress,
+                calibration,
+            )
+        found = order_candidates(found)
+        repeat = "" if output == config.output else f" of the repeat with seed {config.seed}"
+        for index, cluster in enumerate(found, 1):
+            warn_of_thin_pool(progress, f"{index}{repeat}", cluster)
+        result = make_result(config, stores, model, batch, found)
+        wording = read_wording(config.output, result, stores["test"])
+        result = add_written(result, wording.forms)
+        write_result(output, result, wording.passages)
+        keep_scores(output, Runner(client), stores, batch, rules, result)
+        return result
+
+    if not fresh:
+        _bring_result(folders, key)
+    result, reused = reuse_or_make(
+        folders.result,
+        "detect",
+        key,
+        lambda note: _load_result(output),
+        make,
+        _describe_result,
+        fresh=fresh,
+    )
+    if reused:
         progress.say("the result is up to date")
-        return kept
-    model = read_model(model_url)
-    if stores["test"].vocabulary != model.vocabulary:
-        raise InputError(f"{stores['test'].url} must have the words of {model_url}")
-    checkpoints = Checkpoints(join(folders.model, "checkpoints", "detect"), key)
-    if fresh:
-        checkpoints.clear()
-    rules = rules_of(config)
-    normal = {part: stores[part].without_copies() for part in ("train", "validation")}
-    batch = open_batch(Runner(client), stores, model, rules)
-    calibration = Calibration(normal, rules, batch.documents.n_docs, config.seed)
-    with watch_detection(
-        progress, rules.replicates, rules.searches, STORE.is_compiling
-    ) as on_progress:
-        found = detect_clusters(
-            batch.table,
-            batch.documents,
-            normal,
-            rules,
-            config.seed,
-            client,
-            DetectionCheckpointer(checkpoints),
-            on_progress,
-            calibration,
-        )
-    found = order_candidates(found)
-    result = make_result(config, stores, model, batch, found)
-    wording = read_wording(config.output, result, stores["test"])
-    add_written(result, wording.forms)
-    write_result(folders.result, result, wording.passages)
-    keep_scores(folders.result, Runner(client), stores, batch, rules, result)
-    finish_stage(folders.result, "detect", key, {"clusters": len(found)})
+        return result
     checkpoints.clear()
-    repeat = ""
-    if folders.result == config.output:
-        count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
-    else:  # repeats raise alarms together
-        repeat = f" of the repeat with seed {config.seed}"
-    for index, cluster in enumerate(found, 1):
-        warn_of_thin_pool(progress, f"{index}{repeat}", cluster)
+    if output == config.output:  # repeats raise alarms together
+        count(alarms=len(result.significant))
     return result
 
 
-def _find_result(folders: RunFolders, key: str) -> dict[str, Any] | None:
-    """A result that was made from the same things; one that is elsewhere is brought here."""
-    for folder in folders.results:
-        done = finished_stage(folder, "detect", key)
-        kept = read_result(folder) if done is not None else None
-        if done is None or kept is None or "repeats" in kept:
+def _load_result(output: str, repeated: bool = False) -> Result | None:
+    """The result of a single detection, or of repeats; None where there is none."""
+    kept = read_result(output)
+    return kept if kept is not None and (kept.repeats is not None) == repeated else None
+
+
+def _describe_result(result: Result) -> dict[str, int]:
+    return {"clusters": len(result.clusters)}
+
+
+def _bring_result(folders: RunFolders, key: str) -> None:
+    """Copies a result that was made from the same things, if it is in another folder."""
+    mine = folders.result
+    for other in folders.results:
+        done = finished_stage(other.folder, "detect", key)
+        try:
+            if done is None or _load_result(other.folder) is None:
+                continue
+        except InputError:  # of an earlier version
             continue
-        if folder != folders.result:
-            for name in (RESULT, DOCUMENTS, SCORES):
-                write_file(join(folders.result, name), read_file(join(folder, name)) or b"")
-            finish_stage(folders.result, "detect", key, done)
-        return kept
-    return None
+        if other != mine:
+            for to, path in (
+                (mine.result, other.result),
+                (mine.documents, other.documents),
+                (mine.scores, other.scores),
+            ):
+                write_file(to, read_file(path) or b"")
+            finish_stage(mine.folder, "detect", key, done)
+        return
 
 
 def detect_repeatedly(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
-) -> dict[str, Any]:
-    """Finds and tests the clusters of the test batch as often as `config` says; gives what
-    result.json says. Every repeat that is finished is reused."""
+) -> Result:
+    """Finds and tests the clusters of the test batch as often as `config` says. Every repeat that
+    is finished is reused."""
     n = config.detection.repeats
     if n == 1:
-        once: dict[str, Any] = detect(config, client, progress, fresh)
-        return once
+        return detect(config, client, progress, fresh)
     seeds = range(config.seed, config.seed + n)
     results = []
     for repeat, seed in enumerate(seeds, 1):
@@ -167,23 +185,33 @@ def detect_repeatedly(
         if repeat > 1:
             train(mine, client, progress, fresh, folders)
         results.append(detect(mine, client, progress, fresh, folders))
-    key = stage_key(FORMAT, "repeats", results)
-    done = None if fresh else finished_stage(config.output, "detect", key)
-    kept = read_result(config.output) if done is not None else None
-    if kept is not None and "repeats" in kept:
+    key = stage_key(FORMAT, "repeats", [result.to_json() for result in results])
+
+    def make() -> Result:
+        result = combine_results(results, seeds, config.detection.significance.level)
+        layout = RunLayout(config.output)
+        stores = {part: CorpusStore.open(layout.corpus(part)) for part in PARTS}
+        test = stores["test"]
+        if config.evaluation.anomalous:
+            result = evaluate_result(result, test.labels(), config.evaluation.anomalous)
+        wording = read_wording(config.output, result, test)
+        write_result(config.output, result, wording.passages)
+        rules, runner = rules_of(config), Runner(client)
+        batch = open_batch(runner, stores, read_model(layout.model), rules)
+        keep_scores(config.output, runner, stores, batch, rules, result)
+        return result
+
+    result, reused = reuse_or_make(
+        RunLayout(config.output),
+        "detect",
+        key,
+        lambda note: _load_result(config.output, repeated=True),
+        make,
+        _describe_result,
+        fresh=fresh,
+    )
+    if reused:
         progress.say("the result of all repeats is up to date")
-        return kept
-    result = combine_results(results, seeds, config.detection.significance.level)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
-    test = stores["test"]
-    if config.evaluation.anomalous:
-        anomalous = config.evaluation.anomalous
-        result["evaluation"] = evaluate_clusters(result["clusters"], test.labels(), anomalous)
-    wording = read_wording(config.output, result, test)
-    write_result(config.output, result, wording.passages)
-    rules, runner = rules_of(config), Runner(client)
-    batch = open_batch(runner, stores, read_model(model_path(config.output)), rules)
-    keep_scores(config.output, runner, stores, batch, rules, result)
-    finish_stage(config.output, "detect", key, {"clusters": len(result["clusters"])})
-    count(alarms=sum(cluster["significant"] for cluster in result["clusters"]))
+    else:
+        count(alarms=len(result.significant))
     return result

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig, as_dict
-from atd_dask.errors import AtdError
 from atd_dask.stages.checks import (
     check_labels,
     check_sources,
@@ -18,9 +18,14 @@ from atd_dask.stages.text_settings import (
     resolve_segmentation,
 )
 from atd_dask.storage.corpus import FORMAT, CorpusStore
-from atd_dask.storage.runs import corpus_path
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
-from atd_dask.storage.texts import TextStore
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.stage_notes import (
+    CorpusSummary,
+    describe_corpus,
+    load_corpus,
+    reuse_or_make,
+    stage_key,
+)
 from atd_dask.text.options import describe_text
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 def ingest(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
-) -> dict[str, Any]:
+) -> CorpusSummary:
     """Reads, counts and stores the corpus of `config`; gives a summary of each part.
 
     Stores that were made from the same documents in the same way are left as they are.
@@ -42,13 +47,12 @@ def ingest(
     config = resolve_segmentation(config)
     corpus = as_dict(config.corpus) | {"text": describe_text(config.corpus.text)}
     key = stage_key(FORMAT, config.seed, corpus, digests)
-    done = None if fresh else finished_stage(config.output, "ingest", key)
-    if done is not None and all(_is_there(part) for part in done.values()):
+    make = partial(make_corpus, config, client, progress, inputs)
+    summary, reused = reuse_or_make(
+        RunLayout(config.output), "ingest", key, load_corpus, make, describe_corpus, fresh=fresh
+    )
+    if reused:
         progress.say("the corpus stores are up to date")
-        check_batch_labels(config)
-        return done
-    summary = make_corpus(config, client, progress, inputs)
-    finish_stage(config.output, "ingest", key, summary)
     check_batch_labels(config)
     return summary
 
@@ -56,15 +60,4 @@ def ingest(
 def check_batch_labels(config: RunConfig) -> None:
     """The labels that are to be found must be in the store of the batch."""
     if config.evaluation.anomalous:
-        check_labels(config, CorpusStore.open(corpus_path(config.output, "test")).labels())
-
-
-def _is_there(part: dict[str, Any]) -> bool:
-    try:
-        texts = part.get("texts")
-        return bool(
-            CorpusStore.open(part["path"]).digest == part["digest"]
-            and (texts is None or TextStore.open(texts["path"]).digest == texts["digest"])
-        )
-    except AtdError:
-        return False
+        check_labels(config, CorpusStore.open(RunLayout(config.output).corpus("test")).labels())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from atd_dask.report import render
 from atd_dask.report.sources import read_sources
-from atd_dask.storage.atomic_files import join, write_file
+from atd_dask.storage.atomic_files import write_file
+from atd_dask.storage.run_layout import RunLayout
 
 
 def write_report(output: str) -> str:
     """Writes report.html of the run in the folder `output`; gives its path."""
-    path = join(output, "report.html")
+    path = RunLayout(output).report
     write_file(path, render(read_sources(output)))
     return path

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.baselines import likelihood
 from atd_dask.baselines.grid import Grid, GridWork, list_points, list_trials
@@ -21,7 +21,6 @@ from atd_dask.documents import PARTS
 from atd_dask.evaluation.comparison import (
     Task,
 )
-from atd_dask.evaluation.copy_groups import list_rows
 from atd_dask.evaluation.paper_tables import (
     CorpusFigures,
     make_tables,
@@ -30,11 +29,12 @@ from atd_dask.evaluation.paper_tables import (
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
 from atd_dask.report import render_tables
+from atd_dask.result_types import Evaluation, Result
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
-from atd_dask.storage.runs import corpus_path, model_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.text.options import Source
 
@@ -76,7 +76,7 @@ def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
         "format": FORMAT,
         "corpora": {
             one.corpus: {
-                "seeds": [result["seed"] for result in one.results],
+                "seeds": [result.seed for result in one.results],
                 "methods": [asdict(method) for method in one.methods],
                 "told_the_true_numbers": [asdict(method) for method in one.told],
             }
@@ -91,7 +91,7 @@ def measure_corpus(
 ) -> CorpusFigures:
     """ATD with every seed, then the grid, then for each seed the best of it."""
     ingest(config, client, progress)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     runs = [_configure_run(config, stores, seed) for seed in seeds]
     results = tuple(_run(one, client, progress) for one in runs)
     with_lda = [
@@ -112,15 +112,15 @@ def measure_corpus(
     n_odd = sum(not set(anomalous).isdisjoint(one) for one in labels)
     told = Task(labels, anomalous, len(anomalous), n_odd)
     for seed, one, result in zip(seeds, runs, results, strict=True):
-        scores = likelihood.score_documents(test, read_model(model_path(one.output)).table)
+        scores = likelihood.score_documents(test, read_model(RunLayout(one.output).model).table)
         trials.append(list_trials(grid, seed, found, scores))
-        significant = [len(list_rows(c)) for c in result["clusters"] if c["significant"]]
+        significant = [len(c.rows_with_copies) for c in result.significant]
         # Where ATD finds nothing the others may still name one cluster, and a document.
         sizes = max(len(significant), 1), max(sum(significant), 1)
         tasks.append(Task(labels, anomalous, *sizes))
     methods = [
-        summarise_atd(results),
-        summarise_atd(with_lda, "ATD_LDA", documents=False),
+        summarise_atd(_list_evaluations(results)),
+        summarise_atd(_list_evaluations(with_lda), "ATD_LDA", documents=False),
         *(judge_method(name, tasks, [one[name] for one in trials]) for name in trials[0]),
     ]
     informed = tuple(
@@ -144,6 +144,12 @@ def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: i
     )
 
 
-def _run(config: RunConfig, client: Client, progress: Progress) -> dict[str, Any]:
-    result: dict[str, Any] = run(config, client, progress)["result"]
+def _list_evaluations(results: Sequence[Result]) -> list[Evaluation]:
+    """The corpora of the paper have labels, so every result has one."""
+    return [result.evaluation for result in results if result.evaluation is not None]
+
+
+def _run(config: RunConfig, client: Client, progress: Progress) -> Result:
+    result = run(config, client, progress).result
+    assert result is not None
     return result

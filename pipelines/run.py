@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,17 +18,20 @@ from atd_dask.pipelines.detect import detect_repeatedly
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
+from atd_dask.result_types import Result
 from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.run_record import record_run
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, has_report
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import has_report
+from atd_dask.storage.stage_notes import CorpusSummary, ModelSummary
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 # Each stage with the name of what it makes.
-STAGES = {
+STAGES: dict[str, tuple[str, Callable[..., Any]]] = {
     "ingest": ("corpus", ingest),
     "train": ("null_model", train),
     "detect": ("result", detect_repeatedly),
@@ -40,6 +44,15 @@ MEANINGS = {
 }
 
 
+@dataclass(frozen=True)
+class RunProducts:
+    """What the stages of a run gave; None for those that were not asked for."""
+
+    corpus: CorpusSummary | None = None
+    null_model: ModelSummary | None = None
+    result: Result | None = None
+
+
 def run(
     config: RunConfig,
     client: Client | LazyClient,
@@ -48,13 +61,13 @@ def run(
     stages: Sequence[str] = tuple(STAGES),
     command: Sequence[str] = (),
     warms: bool = True,
-) -> dict[str, Any]:
+) -> RunProducts:
     """The stages, all or some; what is finished is reused. Gives what each of them made.
 
     `run.json` tells how it went, also of a run that failed, and names the `command`. With `warms` a
     worker compiles what detection needs while others read and train.
     """
-    made = {}
+    made = RunProducts()
     with record_run(config, client, command, progress.run) as record:
         for stage in stages:
             name, do = STAGES[stage]
@@ -62,8 +75,9 @@ def run(
                 prepare = partial(_prepare, config, stage, warms and "detect" in stages, span)
                 progress.say(f"{stage}: {MEANINGS[stage]}")
                 with when_open(client, prepare):
-                    made[name] = do(config, cast("Client", client), progress, fresh)
-        if "result" in made and not (record.all_reused and has_report(config.output)):
+                    given = do(config, cast("Client", client), progress, fresh)
+                    made = replace(made, **{name: given})
+        if made.result is not None and not (record.all_reused and has_report(config.output)):
             record.write("finished")  # the page tells of it
             with (
                 record.stage("report", fresh=True),
@@ -83,5 +97,5 @@ def _prepare(config: RunConfig, stage: str, warms: bool, span: ExitStack, client
     if warms and stage != "detect":
         compile_early(client, compile_detection)
     if stage != "ingest":
-        stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+        stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
         check_memory(describe_cluster(client), *estimate_memory(config, stores))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.counters import count
@@ -25,15 +25,21 @@ from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 from atd_dask.report.history import render_history
+from atd_dask.result_types import Alert, SweepLine
 from atd_dask.stages.run_record import record_run
 from atd_dask.stages.text_settings import resolve_as
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, sweep_folder
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.alerting import CALLER, deliver_alerts, find_alert, make_alert
 from atd_dask.sweeps.alerts import list_channels
-from atd_dask.sweeps.journal import Segment
-from atd_dask.sweeps.plan import check_repository, commit, make_plan, read_plan, settings_key
+from atd_dask.sweeps.plan import (
+    SweepPlan,
+    check_repository,
+    commit,
+    make_plan,
+    read_plan,
+    settings_key,
+)
 from atd_dask.sweeps.retraining import (
     FIRST,
     gather_normal,
@@ -41,11 +47,10 @@ from atd_dask.sweeps.retraining import (
     model_config,
 )
 from atd_dask.sweeps.state import (
-    ALERT,
-    LINE,
     ModelNote,
     SweepState,
     read_history,
+    read_line,
     read_object,
     read_state,
     write_history,
@@ -62,8 +67,8 @@ if TYPE_CHECKING:
 class Outcome:
     """What a call did: the lines of the history that it added, and all that it had to tell."""
 
-    lines: tuple[dict[str, Any], ...]
-    alerts: tuple[dict[str, Any], ...]
+    lines: tuple[SweepLine, ...]
+    alerts: tuple[Alert, ...]
     undelivered: tuple[str, ...]  # what went wrong
 
 
@@ -96,7 +101,7 @@ def sweep(
         state = commit(config, replace(state, model=note))
     assert state.model is not None
     first = model_config(config, state.model.generation)
-    config = resolve_as(config, corpus_path(first.output, "train"))
+    config = resolve_as(config, RunLayout(first.output).corpus("train"))
     before = state.sweep
     while True:
         plan = read_plan(config, state)
@@ -113,32 +118,32 @@ def sweep(
         progress.say(f"nothing new since sweep {before}" if before else "nothing to sweep yet")
     state, problems = deliver_alerts(config, state, progress, before)
     waiting = [sweep for sweep, to in state.pending.items() if CALLER in to]
-    alerts = tuple(filter(None, (read_object(find_alert(config, sweep)) for sweep in waiting)))
-    lines = tuple(
-        cast("dict[str, Any]", read_object(join(sweep_folder(config.output, number), LINE)))
-        for number in range(before + 1, state.sweep + 1)
-    )
-    told = {n: tuple(c for c in to if c != CALLER) for n, to in state.pending.items()}
-    told = {n: to for n, to in told.items() if to}
-    if told != state.pending:
-        commit(config, replace(state, pending=told))
+    told = filter(None, (read_object(find_alert(config, sweep)) for sweep in waiting))
+    alerts = tuple(map(Alert.from_json, told))
+    lines = tuple(read_line(config.output, number) for number in range(before + 1, state.sweep + 1))
+    left = {n: tuple(c for c in to if c != CALLER) for n, to in state.pending.items()}
+    left = {n: to for n, to in left.items() if to}
+    if left != state.pending:
+        commit(config, replace(state, pending=left))
     return Outcome(lines, alerts, (*undelivered, *problems))
 
 
 def _carry_out(
     config: RunConfig,
     state: SweepState,
-    plan: dict[str, Any],
+    plan: SweepPlan,
     client: Client | LazyClient,
     progress: Progress,
     command: Sequence[str],
 ) -> SweepState:
     """Tests the new documents of a plan, with the window; gives the state after it, committed."""
-    number, start = plan["sweep"], time.monotonic()
+    number, start = plan.sweep, time.monotonic()
     sweep_config = replace(
-        config, output=sweep_folder(config.output, number), name=f"{config.name} sweep {number}"
+        config,
+        output=RunLayout(config.output).sweep(number).folder,
+        name=f"{config.name} sweep {number}",
     )
-    progress.say(f"sweep {number}", new_documents=plan["new"]["documents"])
+    progress.say(f"sweep {number}", new_documents=plan.new.documents)
     cluster = cast("Client", client)
 
     def prepare(opened: Client) -> None:
@@ -149,9 +154,9 @@ def _carry_out(
         ExitStack() as span,
         when_open(client, prepare),
     ):
-        if plan["reason"] not in (None, FIRST):
+        if plan.reason not in (None, FIRST):
             with record.stage("train", fresh=True), progress.stage("train"):
-                note = make_model(config, state, plan["reason"], cluster, progress)
+                note = make_model(config, state, plan.reason, cluster, progress)
                 state = replace(state, model=note, drift=())
         assert state.model is not None
         with record.stage("detect", fresh=True), progress.stage("detect"):
@@ -159,19 +164,19 @@ def _carry_out(
         record.write("finished")
         with record.stage("report", fresh=True), progress.stage("report"):
             write_report(sweep_config.output)
-    seconds = {"seconds": round(plan["seconds"] + time.monotonic() - start, 3)}
-    line = make_line(findings, plan, state.model.generation)
-    write_object(join(sweep_config.output, LINE), line | seconds)
+    seconds = round(plan.seconds + time.monotonic() - start, 3)
+    line = make_line(findings, plan, state.model.generation, seconds)
+    layout = RunLayout(sweep_config.output)
+    write_object(layout.line, line.to_json())
     pending = dict(state.pending)
     if findings.news:
         write_object(
-            join(sweep_config.output, ALERT),
-            make_alert(config, sweep_config, number, findings.news),
+            layout.alert,
+            make_alert(config, sweep_config, number, findings.news).to_json(),
         )
         pending[str(number)] = (CALLER, *list_channels(config.sweep.alert))
-    segments = tuple(Segment(**segment) for segment in plan["segments"])
     state = commit(
-        config, replace(findings.state, sweep=number, segments=segments, pending=pending)
+        config, replace(findings.state, sweep=number, segments=plan.segments, pending=pending)
     )
     count(sweeps=1, alarms=len(findings.news))
     with suppress(Exception):  # what is left lying about does no harm
@@ -200,14 +205,15 @@ def make_model(
     summary = train(model_run, client, progress)
     unseen_share, log_likelihood = measure_model(model_run, client)
     stores = [
-        CorpusStore.open(corpus_path(model_run.output, part)) for part in ("train", "validation")
+        CorpusStore.open(RunLayout(model_run.output).corpus(part))
+        for part in ("train", "validation")
     ]
     return ModelNote(
         generation=generation,
         since=state.sweep + 1,
         reason=reason,
         documents=sum(store.n_docs for store in stores),
-        n_topics=summary["n_topics"],
+        n_topics=summary.n_topics,
         unseen_share=unseen_share,
         log_likelihood=log_likelihood,
     )

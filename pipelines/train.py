@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig, as_dict
-from atd_dask.errors import AtdError, InputError
+from atd_dask.errors import InputError
 from atd_dask.stages.null_model import train_null_model
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.models import FORMAT, read_digest, write_model
-from atd_dask.storage.runs import MODEL, RunFolders, corpus_path, run_folders
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
+from atd_dask.storage.models import FORMAT, write_model
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import RunFolders, run_folders
+from atd_dask.storage.stage_notes import ModelSummary, reuse_or_make, stage_key
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -25,7 +26,7 @@ def train(
     progress: Progress,
     fresh: bool = False,
     folders: RunFolders | None = None,
-) -> dict[str, Any]:
+) -> ModelSummary:
     """Trains the null model of `config` on its training store; gives a summary. `folders` are those
     of a repeat.
 
@@ -33,40 +34,40 @@ def train(
     was cut off goes on.
     """
     folders = folders or run_folders(config.output)
-    store = CorpusStore.open(corpus_path(config.output, "train"))
+    store = CorpusStore.open(RunLayout(config.output).corpus("train"))
     settings = {
         "null_model": as_dict(config.null_model),
         "seed": config.seed,
         "compatibility": config.compatibility,
     }
     key = stage_key(FORMAT, store.digest, settings)
-    path = join(folders.model, MODEL)
-    done = None if fresh else finished_stage(folders.model, "train", key)
-    if done is not None and _is_there(path, done["digest"]):
+    layout = folders.model
+    checkpoints = Checkpoints(layout.checkpoints("train"), key)
+
+    def load(note: Mapping[str, Any]) -> ModelSummary | None:
+        summary = ModelSummary.from_json(note)
+        return summary if summary.is_whole() else None
+
+    def make() -> ModelSummary:
+        if store.n_tokens == 0:
+            raise InputError(f"the training documents must have words, but {store.url} has none")
+        if fresh:
+            checkpoints.clear()
+        model = train_null_model(config, store, settings, client, checkpoints, progress)
+        return ModelSummary(
+            path=layout.model,
+            digest=write_model(layout.model, model),
+            n_topics=model.record.n_topics,
+            bic=model.record.bic,
+            topics_per_document=model.record.topics_per_document,
+            salient_words_per_topic=model.record.words_per_topic,
+        )
+
+    summary, reused = reuse_or_make(
+        layout, "train", key, load, make, ModelSummary.to_json, fresh=fresh
+    )
+    if reused:
         progress.say("the null model is up to date")
-        return done
-    if store.n_tokens == 0:
-        raise InputError(f"the training documents must have words, but {store.url} has none")
-    checkpoints = Checkpoints(join(folders.model, "checkpoints", "train"), key)
-    if fresh:
+    else:
         checkpoints.clear()
-    model = train_null_model(config, store, settings, client, checkpoints, progress)
-    digest = write_model(path, model)
-    summary = {
-        "path": path,
-        "digest": digest,
-        "n_topics": model.record.n_topics,
-        "bic": model.record.bic,
-        "topics_per_document": model.record.topics_per_document,
-        "salient_words_per_topic": model.record.words_per_topic,
-    }
-    finish_stage(folders.model, "train", key, summary)
-    checkpoints.clear()
     return summary
-
-
-def _is_there(path: str, digest: str) -> bool:
-    try:
-        return read_digest(path) == digest
-    except AtdError:
-        return False

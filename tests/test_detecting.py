@@ -44,15 +44,13 @@ def test_the_planted_documents_are_found(problem):
     assert set(cluster.documents) == set(PLANTED)
     assert len(cluster.calibration_support) == 2
     described, *rest = found.describe()
-    assert described["size"] == 15
-    assert described["significant"]
-    assert described["support"] > 30
-    assert not any(other["significant"] for other in rest)
-    assert {document["row"] for document in described["documents"]} == set(PLANTED)
+    assert described.size == 15
+    assert described.significant
+    assert described.support > 30
+    assert not any(other.significant for other in rest)
+    assert set(described.rows) == set(PLANTED)
     likely = [
-        word["word"]
-        for word in described["salient_words"]
-        if word["probability"] > word["shared_probability"]
+        word.word for word in described.salient_words if word.probability > word.shared_probability
     ]
     assert found.top_words(cluster, 5) == likely[:5]
 

@@ -53,8 +53,7 @@ def test_a_group_with_words_of_its_own_is_found(found):
     assert set(cluster.words) <= {*NEW.split(), *USUAL.split()}
     assert cluster.p_value <= 0.01
     assert repr(found).startswith("One significant cluster was found in 92 documents: 12 documents")
-    new = {word["word"] for word in found.result["clusters"][0]["salient_words"] if word["new"]}
-    assert new
+    assert any(word.new for word in found.result.clusters[0].salient_words)
 
 
 def test_a_notebook_shows_the_verdict_and_passages(found):

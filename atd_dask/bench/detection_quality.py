@@ -45,7 +45,7 @@ from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import make_table
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.bench.usage import Ingest
@@ -123,7 +123,7 @@ def _read_split(
     corpus, _, classes = name.partition(":")
     config = paper_config(corpus, corpora, output)
     ingest(config, client, progress)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     parts = {part: store.rows(0, store.n_docs) for part, store in stores.items()}
     labels: dict[str, Labels] = {part: store.labels() for part, store in stores.items()}
     anomalous = tuple(config.evaluation.anomalous)
@@ -183,20 +183,20 @@ def _measure(
     start = time.perf_counter()
     found = detect(table, split.corpora["test"], split.corpora, make_rules(config), seed, client)
     seconds = time.perf_counter() - start
-    clusters: list[dict[str, Any]] = [
-        {"significant": c.significant, "documents": [{"row": row} for row in c.documents]}
-        for c in found
-    ]
-    evaluation = evaluate_clusters(clusters, split.labels, split.anomalous)
-    significant = [cluster for cluster in clusters if cluster["significant"]]
-    classes = {c["evaluation"]["label"] for c in significant if "evaluation" in c}
+    clusters = [(c.documents, c.significant) for c in found]
+    evaluations, summary = evaluate_clusters(clusters, split.labels, split.anomalous)
+    classes = {
+        evaluation.label
+        for evaluation, cluster in zip(evaluations, found, strict=True)
+        if evaluation is not None and cluster.significant
+    }
     return {
-        "group_f1": evaluation["group"]["f1"],
-        "group_auc": evaluation["group"]["auc"],
-        "individual_f1": evaluation["individual"]["f1"],
-        "individual_auc": evaluation["individual"]["auc"],
+        "group_f1": summary.group.f1,
+        "group_auc": summary.group.auc,
+        "individual_f1": summary.individual.f1,
+        "individual_auc": summary.individual.auc,
         "classes": len(classes),
-        "clusters": len(significant),
+        "clusters": sum(cluster.significant for cluster in found),
         "seconds": seconds,
     }
 

@@ -73,7 +73,7 @@ def _ingest_row(
     config = RunConfig(name="bench", output=str(Path(folder, "output")), corpus=corpus)
     with connect() as client, measure() as usage:
         summary = ingest(config, client, progress)
-    assert summary["train"]["documents"] + summary["validation"]["documents"] == n_docs
+    assert summary["train"].documents + summary["validation"].documents == n_docs
     return _row("atd-dask ingest, stores written", n_docs, usage)
 
 

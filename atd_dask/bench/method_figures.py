@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,30 +10,29 @@ from atd_dask.baselines.grid import Trial
 from atd_dask.config.run_config import RunConfig
 from atd_dask.evaluation import paper
 from atd_dask.evaluation.comparison import Spread, Task, best_place, judge_documents, judge_groups
-from atd_dask.evaluation.metrics import Agreement
 from atd_dask.evaluation.paper_tables import MethodFigures, Words, choose_words, find_cluster
+from atd_dask.result_types import Agreement, Evaluation, Result
 from atd_dask.stages.result_making import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
-from atd_dask.storage.runs import model_path
+from atd_dask.storage.run_layout import RunLayout
 
 
 def summarise_atd(
-    results: Sequence[Mapping[str, Any]], name: str = "ATD", documents: bool = True
+    evaluations: Sequence[Evaluation], name: str = "ATD", documents: bool = True
 ) -> MethodFigures:
     """ATD over its seeds; by its clusters alone, or by their documents too."""
-
-    def spread(kind: str, figure: str) -> Spread:
-        return Spread.of(result["evaluation"][kind][figure] for result in results)
-
+    groups = [one.group for one in evaluations]
+    remaining = [one.group_of_remaining for one in evaluations]
+    single = [one.individual for one in evaluations]
     return MethodFigures(
         name,
-        spread("group", "f1"),
-        spread("group", "auc"),
-        spread("group_of_remaining", "f1"),
-        spread("group_of_remaining", "auc"),
-        spread("individual", "f1") if documents else None,
-        spread("individual", "auc") if documents else None,
+        Spread.of(one.f1 for one in groups),
+        Spread.of(one.auc for one in groups),
+        Spread.of(one.f1 for one in remaining),
+        Spread.of(one.auc for one in remaining),
+        Spread.of(one.f1 for one in single) if documents else None,
+        Spread.of(one.auc for one in single) if documents else None,
     )
 
 
@@ -72,15 +70,13 @@ def judge_method(
     )
 
 
-def sample_words(
-    name: str, config: RunConfig, result: Mapping[str, Any], test: CorpusStore
-) -> Words | None:
+def sample_words(name: str, config: RunConfig, result: Result, test: CorpusStore) -> Words | None:
     """The words of the topic that has a column in the paper, if it was found."""
     cluster = find_cluster(result, paper.WORDS[name][0]) if name in paper.WORDS else None
     if cluster is None:
         return None
-    model = read_model(model_path(config.output))
+    model = read_model(RunLayout(config.output).model)
     usual = dict(zip(model.vocabulary, np.asarray(model.table.shared).tolist(), strict=True))
-    counts = count_words(test, (document["row"] for document in cluster["documents"]))
+    counts = count_words(test, cluster.rows)
     occurring = {word for words in counts.values() for word in words}
-    return Words(name, choose_words(cluster, usual, occurring))
+    return Words(name, choose_words(cluster.salient_words, usual, occurring))

@@ -67,7 +67,7 @@ from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 
 if TYPE_CHECKING:
@@ -353,7 +353,7 @@ def _ingest(
         if plan.shape is None and request.may_ask_for(name):
             config = paper_config(name, corpora, join(output, "corpora", name))
             ingest(config, client, progress)
-            stores[name] = tuple(corpus_path(config.output, part) for part in PARTS)
+            stores[name] = tuple(RunLayout(config.output).corpus(part) for part in PARTS)
     return stores
 
 

@@ -31,7 +31,7 @@ from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.observation import describe_cluster
 from atd_dask.kernels.streams import open_stream
-from atd_dask.sweeps.state import HISTORY
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
@@ -224,7 +224,7 @@ def simulate(
             task.advance(1, kills=quarter.kills, seconds=round(seconds, 1))
     for _ in range(5):
         quarter.idle_seconds.append(_sweep(home, arguments))
-    history = (home / "runs" / "quarter" / HISTORY).read_text()
+    history = Path(RunLayout(str(home / "runs" / "quarter")).history).read_text()
     quarter.lines = [json.loads(line) for line in history.splitlines()]
     quarter.found = _read_clusters(home, quarter.lines)
     return quarter
@@ -277,7 +277,7 @@ def _read_clusters(
     for line in lines:
         if not line["clusters"]:
             continue
-        path = home / "runs" / "quarter" / "sweeps" / f"{line['sweep']:04d}" / "alert.json"
+        path = Path(RunLayout(str(home / "runs" / "quarter")).sweep(line["sweep"]).alert)
         for cluster in json.loads(path.read_text())["clusters"]:
             ids = [document["id"] for document in cluster["documents"]]
             found.setdefault(cluster["cluster"], []).append((line["sweep"], ids))

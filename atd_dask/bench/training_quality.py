@@ -40,7 +40,7 @@ from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import make_table
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -137,9 +137,9 @@ def _prepare(
 
 
 def _read(config: RunConfig) -> Material:
-    store = CorpusStore.open(corpus_path(config.output, "train"))
+    store = CorpusStore.open(RunLayout(config.output).corpus("train"))
     train = store.matrix()
-    test = CorpusStore.open(corpus_path(config.output, "test")).matrix()
+    test = CorpusStore.open(RunLayout(config.output).corpus("test")).matrix()
     halves = split_halves(test, np.asarray(train.sum(axis=0)).ravel() > 0)
     if not halves.held_out.nnz:
         raise InputError(

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from atd_dask.config.run_config import RunConfig
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
+    from atd_dask.storage.stage_notes import CorpusSummary
 
     # The stage, as the pipelines have it.
-    Ingest = Callable[[RunConfig, Client, Progress], dict[str, Any]]
+    Ingest = Callable[[RunConfig, Client, Progress], CorpusSummary]
 
 
 @dataclass

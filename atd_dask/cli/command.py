@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from atd_dask.config.run_config import RunConfig
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.distribution.engine.lazy_client import LazyClient
+    from atd_dask.pipelines.run import RunProducts
     from atd_dask.progress import Progress
 
 # Exit statuses beside 0, which is a command that has finished, and FOUND. One that was stopped by a
@@ -106,31 +107,21 @@ def atd() -> None:
 @job_options
 def run(exit_code: bool, **options: Any) -> None:
     """Do the whole job that the file CONF describes."""
-    from atd_dask.cli.printing import print_clusters, print_corpora, print_model
-
-    output, made = _run_job(None, **options)
-    print_corpora(made["corpus"])
-    print_model(made["null_model"])
-    print_clusters(made["result"])
-    _conclude(output, made["result"], exit_code)
+    _run_job(None, exit_code, **options)
 
 
 @atd.command()
 @job_options
 def ingest(**options: Any) -> None:
     """Make the corpus stores of CONF from its documents."""
-    from atd_dask.cli.printing import print_corpora
-
-    print_corpora(_run_job("ingest", **options)[1]["corpus"])
+    _run_job("ingest", **options)
 
 
 @atd.command()
 @job_options
 def train(**options: Any) -> None:
     """Train the null model of CONF on its training store."""
-    from atd_dask.cli.printing import print_model
-
-    print_model(_run_job("train", **options)[1]["null_model"])
+    _run_job("train", **options)
 
 
 @atd.command()
@@ -138,11 +129,7 @@ def train(**options: Any) -> None:
 @job_options
 def detect(exit_code: bool, **options: Any) -> None:
     """Find the clusters in the test store of CONF with its null model."""
-    from atd_dask.cli.printing import print_clusters
-
-    output, made = _run_job("detect", **options)
-    print_clusters(made["result"])
-    _conclude(output, made["result"], exit_code)
+    _run_job("detect", exit_code, **options)
 
 
 @atd.command()
@@ -179,20 +166,10 @@ def report(run: str, progress: Progress) -> None:
         click.echo(clean(f"report: {write_report(run)}"))
 
 
-def _conclude(output: str, result: dict[str, Any], exit_code: bool) -> None:
-    """Says where everything is, and ends with the status that was asked for."""
-    from atd_dask.cli.printing import print_places
-    from atd_dask.storage.runs import list_places
-
-    print_places(list_places(output))
-    if exit_code and any(cluster["significant"] for cluster in result["clusters"]):
-        click.get_current_context().exit(FOUND)
-
-
 def _run_job(
-    stage: str | None, fresh: bool, progress: Progress, **options: Any
-) -> tuple[str, dict[str, Any]]:
-    """Runs one stage or all; gives the output folder, and what the stages made."""
+    stage: str | None, exit_code: bool = False, *, fresh: bool, progress: Progress, **options: Any
+) -> None:
+    """Runs one stage or all, and prints what they made; ends with the status that was asked for."""
     from atd_dask.storage.runs import is_finished
 
     with _prepare_job(progress=progress, **options) as (config, client):
@@ -203,10 +180,25 @@ def _run_job(
         progress.say(f"{config.name}: {', '.join(stages)}", output=config.output)
         if fresh or options["performance_report"] or not is_finished(config.output, stages):
             client.open()
-        made: dict[str, Any] = run_stages(
+        made = run_stages(
             config, client, progress, fresh=fresh, stages=stages, command=_find_command()
         )
-    return config.output, made
+    _print_made(config.output, made)
+    if exit_code and made.result is not None and made.result.significant:
+        click.get_current_context().exit(FOUND)
+
+
+def _print_made(output: str, made: RunProducts) -> None:
+    from atd_dask.cli.printing import print_clusters, print_corpora, print_model, print_places
+    from atd_dask.storage.runs import list_places
+
+    if made.corpus is not None:
+        print_corpora(made.corpus)
+    if made.null_model is not None:
+        print_model(made.null_model)
+    if made.result is not None:
+        print_clusters(made.result)
+        print_places(list_places(output))
 
 
 def _find_command() -> list[str]:
@@ -328,13 +320,11 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
     from atd_dask.sweeps.summary import describe_sweeps
 
     run = describe_run(path)
-    facts = run or describe_sweeps(path) or describe(path)
-    if as_json:
-        click.echo(json.dumps(facts, indent=2))
-    elif run:
+    if run is not None and not as_json:
         print_run(run)
-    else:
-        click.echo("\n".join(format_facts(facts)))
+        return
+    facts = run.to_json() if run is not None else describe_sweeps(path) or describe(path)
+    click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(format_facts(facts)))
 
 
 @atd.command()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from atd_dask.evaluation.results import is_raised
 from atd_dask.report.dates import show_moment
+from atd_dask.result_types import Alert, ClusterResult, CopyGroup, Result, SweepLine
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean, fold, measure, shorten
+
+if TYPE_CHECKING:
+    from atd_dask.storage.runs import RunSummary
+    from atd_dask.storage.stage_notes import CorpusSummary, ModelSummary
 
 WIDTH = 80
 GAP = "  "
@@ -68,96 +73,97 @@ def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
     Console().print(table)
 
 
-def print_corpora(parts: Mapping[str, Mapping[str, Any]]) -> None:
+def print_corpora(parts: CorpusSummary) -> None:
     """What ingest made: a row for each part of the corpus, a line for each reason why documents
     were skipped, and where the stores are."""
     header = ("part", "documents", "copies", "tokens", "terms", "skipped")
     rows = []
     remarks = []
     for name, part in parts.items():
-        skipped = {reason: part["skipped"][reason] for reason in sorted(part["skipped"])}
-        sizes = [part["documents"], part["copies"] or 0, part["tokens"], part["terms"]]
-        sizes.append(sum(found["documents"] for found in skipped.values()))
+        n_skipped = sum(skipped.documents for skipped in part.skipped.values())
+        sizes = (part.documents, part.copies or 0, part.tokens, part.terms, n_skipped)
         rows.append((name, *(f"{size:,}" for size in sizes)))
         remarks += [
-            f"{name}: skipped {found['documents']:,}, {reason}; the first: {found['first']}"
-            for reason, found in skipped.items()
+            f"{name}: skipped {skipped.documents:,}, {reason}; the first: {skipped.first}"
+            for reason, skipped in sorted(part.skipped.items())
         ]
     print_table(header, rows)
     for remark in remarks:
         _print_line(remark)
-    print_places({f"store of {name}": part["path"] for name, part in parts.items()})
+    print_places({f"store of {name}": part.path for name, part in parts.items()})
 
 
-def print_model(model: Mapping[str, Any]) -> None:
+def print_model(model: ModelSummary) -> None:
     """What training made."""
     _print_line(
-        f"null model: {model['n_topics']} topics, BIC {model['bic']:,.1f},"
-        f" {model['topics_per_document']:.2f} topics a document,"
-        f" {model['salient_words_per_topic']:.1f} words of its own a topic"
+        f"null model: {model.n_topics} topics, BIC {model.bic:,.1f},"
+        f" {model.topics_per_document:.2f} topics a document,"
+        f" {model.salient_words_per_topic:.1f} words of its own a topic"
     )
-    print_places({"null model": model["path"]})
+    print_places({"null model": model.path})
 
 
-_METRICS = ("recall", "precision", "f1", "auc")
-_FIGURES = {"support": "support", "search p-value": "search_p_value", "p-value": "p_value"}
+# The heading of each figure of a cluster, and where it is.
+_FIGURES: Mapping[str, Callable[[ClusterResult], float | None]] = {
+    "support": lambda cluster: cluster.support,
+    "search p-value": lambda cluster: cluster.search_p_value,
+    "p-value": lambda cluster: cluster.p_value,
+}
 
 
-def print_clusters(result: Mapping[str, Any]) -> None:
+def print_clusters(result: Result) -> None:
     """What detection found: a row for each cluster, and after them one for each candidate that
     failed; then their words, and how they agree with labels. Figures that no candidate has, such as
     those of repeats, are left out."""
-    header = ["cluster", "documents"]
+    clusters = result.clusters
     figures = {
-        name: key
-        for name, key in _FIGURES.items()
-        if any(cluster.get(key) is not None for cluster in result["clusters"])
+        name: read
+        for name, read in _FIGURES.items()
+        if any(read(cluster) is not None for cluster in clusters)
     }
-    is_repeated = "repeats" in result
-    header += [*figures, *(["repeats"] if is_repeated else ()), "significant"]
+    is_repeated = result.repeats is not None
+    header = ["cluster", "documents", *figures, *(["repeats"] if is_repeated else ())]
     rows = [
         [
-            str(cluster["index"]),
+            str(cluster.index),
             _count_documents(cluster),
-            *(_show_figure(cluster.get(key)) for key in figures.values()),
+            *(_show_figure(read(cluster)) for read in figures.values()),
             *([_count_repeats(cluster)] if is_repeated else ()),
-            "yes" if cluster["significant"] else "no",
+            "yes" if cluster.significant else "no",
         ]
-        for cluster in result["clusters"]
+        for cluster in clusters
     ]
     if rows:
-        failed = [n for n, one in enumerate(result["clusters"]) if not one["significant"]]
-        print_table(header, rows, dim=failed)
+        failed = [n for n, one in enumerate(clusters) if not one.significant]
+        print_table([*header, "significant"], rows, dim=failed)
     else:
         print("no cluster was found")
     if is_repeated and rows:
-        shown = (f"{c['repeats']['p_value']:.2g} of {c['index']}" for c in result["clusters"])
+        shown = (f"{c.repeats.p_value:.2g} of {c.index}" for c in clusters if c.repeats)
         _print_line(f"p-values over all repeats, which decide: {', '.join(shown)}")
-    for cluster in result["clusters"]:
-        words = [w.get("written", w["word"]) for w in cluster["salient_words"] if is_raised(w)]
-        _print_line(f"words of {cluster['index']}: {' '.join(words[:SHOWN_WORDS]) or 'none'}")
-    _print_agreement(result["clusters"])
-    if groups := result.get("copies"):
-        _print_line(_describe_copies(groups))
-    evaluation = result.get("evaluation", {})
-    for name, meaning in (
-        ("group", "mean of the significant clusters"),
-        ("individual", "their documents together"),
-    ):
-        if name in evaluation:
-            f1, auc = evaluation[name]["f1"], evaluation[name]["auc"]
-            print(f"{meaning}: F1 {f1:.2f}, AUC {auc:.2f}")
+    for cluster in clusters:
+        words = " ".join(word.form for word in cluster.raised_words[:SHOWN_WORDS])
+        _print_line(f"words of {cluster.index}: {words or 'none'}")
+    _print_agreement(clusters)
+    if result.copies:
+        _print_line(_describe_copies(result.copies))
+    if result.evaluation is not None:
+        for meaning, found in (
+            ("mean of the significant clusters", result.evaluation.group),
+            ("their documents together", result.evaluation.individual),
+        ):
+            print(f"{meaning}: F1 {found.f1:.2f}, AUC {found.auc:.2f}")
 
 
-def _print_agreement(clusters: Sequence[Mapping[str, Any]]) -> None:
+def _print_agreement(clusters: Sequence[ClusterResult]) -> None:
     rows = [
         [
-            str(cluster["index"]),
-            *(f"{found[name]:.2f}" for name in _METRICS),
-            shorten(found["label"], LABEL_LETTERS),
+            str(cluster.index),
+            *(f"{value:.2f}" for value in (found.recall, found.precision, found.f1, found.auc)),
+            shorten(found.label, LABEL_LETTERS),
         ]
         for cluster in clusters
-        if (found := cluster.get("evaluation"))
+        if (found := cluster.evaluation)
     ]
     if rows:
         print_table(["cluster", "recall", "precision", "F1", "AUC", "label"], rows)
@@ -167,22 +173,20 @@ def _show_figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}"
 
 
-def _count_repeats(cluster: Mapping[str, Any]) -> str:
+def _count_repeats(cluster: ClusterResult) -> str:
     """How many have found it."""
-    return f"{cluster['repeats']['found']} of {cluster['repeats']['of']}"
+    return f"{cluster.repeats.found} of {cluster.repeats.of}" if cluster.repeats else ""
 
 
-def _count_documents(cluster: Mapping[str, Any]) -> str:
+def _count_documents(cluster: ClusterResult) -> str:
     """Copies are counted apart."""
-    n_copies = cluster.get("n_copies", 0)
-    return f"{cluster['size']:,}" + (f" + {n_copies:,}" if n_copies else "")
+    return f"{cluster.size:,}" + (f" + {cluster.n_copies:,}" if cluster.n_copies else "")
 
 
-def _describe_copies(groups: Sequence[Mapping[str, Any]]) -> str:
+def _describe_copies(groups: Sequence[CopyGroup]) -> str:
     number = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
-    n_docs = sum(group["size"] for group in groups)
-    words = groups[0].get("written", groups[0]["words"])
-    largest = f"{groups[0]['size']:,} documents, {' '.join(words[:SHOWN_WORDS])}"
+    n_docs = sum(group.size for group in groups)
+    largest = f"{groups[0].size:,} documents, {' '.join(groups[0].forms[:SHOWN_WORDS])}"
     return f"copies: {number} ({n_docs:,} documents) that training lacks; the largest: {largest}"
 
 
@@ -192,10 +196,9 @@ def print_places(places: Mapping[str, str]) -> None:
         print(clean(f"{what}: {path}"))
 
 
-def print_sweeps(
-    output: str, lines: Sequence[Mapping[str, Any]], alerts: Sequence[Mapping[str, Any]]
-) -> None:
+def print_sweeps(output: str, lines: Sequence[SweepLine], alerts: Sequence[Alert]) -> None:
     """What sweeps found: a row for each, and a line for each cluster that is news."""
+    layout = RunLayout(output)
     if not lines:
         print("nothing new")
     else:
@@ -204,46 +207,43 @@ def print_sweeps(
             header,
             [
                 (
-                    str(line["sweep"]),
-                    f"{line['documents']:,}",
-                    f"{line['tested']:,}",
-                    f"{line['unseen_share']:.1%}",
-                    str(len(line["clusters"])),
+                    str(line.sweep),
+                    f"{line.documents:,}",
+                    f"{line.tested:,}",
+                    f"{line.unseen_share:.1%}",
+                    str(len(line.clusters)),
                 )
                 for line in lines
             ],
         )
     for alert in alerts:
-        for cluster in alert["clusters"]:
-            news = "is new" if cluster["kind"] == "new" else "goes on"
-            words = " ".join(cluster.get("written", cluster["words"])[:SHOWN_WORDS])
+        for cluster in alert.clusters:
+            news = "is new" if cluster.kind == "new" else "goes on"
+            words = " ".join(cluster.forms[:SHOWN_WORDS])
             _print_line(
-                f"sweep {alert['sweep']}: cluster {cluster['cluster']} {news},"
-                f" {len(cluster['documents']):,} of {cluster['size']:,} documents: {words}"
+                f"sweep {alert.sweep}: cluster {cluster.cluster} {news},"
+                f" {len(cluster.documents):,} of {cluster.size:,} documents: {words}"
             )
     for line in lines:
-        number = line["sweep"]
-        print(clean(f"report of sweep {number}: {output}/sweeps/{number:04d}/report.html"))
+        print(clean(f"report of sweep {line.sweep}: {layout.sweep(line.sweep).report}"))
     if lines:
-        print(clean(f"history: {output}/index.html"))
+        print(clean(f"history: {layout.history_page}"))
 
 
-def print_run(described: Mapping[str, Any]) -> None:
+def print_run(summary: RunSummary) -> None:
     """The summary of a run's folder."""
-    run, result = described["run"], described["result"]
-    if described["writer"]:
-        print(clean(f"being written by {described['writer']}"))
+    run, result = summary.run, summary.result
+    if summary.writer:
+        print(clean(f"being written by {summary.writer}"))
     if run is not None:
         for line in _describe_run(run):
             print(clean(line))
     if result is not None:
-        corpus = ", ".join(
-            f"{name} {part['documents']:,}" for name, part in result["corpus"].items()
-        )
+        corpus = ", ".join(f"{name} {part.documents:,}" for name, part in result.corpus.items())
         print(clean(f"documents: {corpus}"))
-        print(f"null model: {result['null_model']['n_topics']} topics")
+        print(f"null model: {result.null_model.n_topics} topics")
         print_clusters(result)
-    print_places(described["places"])
+    print_places(summary.places)
 
 
 def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from atd_dask.config.inputs import find_input
 from atd_dask.config.loader import make_detection
@@ -20,6 +18,7 @@ from atd_dask.config.run_config import (
     TopicsConfig,
 )
 from atd_dask.errors import InputError
+from atd_dask.result_types import Result
 from atd_dask.text import datasets
 from atd_dask.text.options import Source
 
@@ -84,11 +83,11 @@ def _find(path: str, role: str) -> str:
     return found
 
 
-def configure_lda(config: RunConfig, result: Mapping[str, Any]) -> RunConfig:
+def configure_lda(config: RunConfig, result: Result) -> RunConfig:
     """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. It names as
     many clusters as ATD, untested, each stopped where the paper stopped its one."""
-    n_topics = max(result["null_model"]["n_topics"], 2)
-    n_clusters = max(sum(cluster["significant"] for cluster in result["clusters"]), 1)
+    n_topics = max(result.null_model.n_topics, 2)
+    n_clusters = max(len(result.significant), 1)
     detection = make_detection(
         {"rules": "paper", "max_clusters": n_clusters, "max_size": LARGEST_CLUSTER}
     )

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.evaluation.metrics import (
-    Agreement,
     Labels,
     average,
     compare_cluster,
     compare_documents,
 )
+from atd_dask.result_types import Agreement
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from atd_dask.result_types import BatchDocument, ClusterResult, CopyGroup, MemberDocument
 
 if TYPE_CHECKING:
     from atd_dask.documents import Copies
@@ -18,25 +21,32 @@ SHOWN_WORDS = 20
 
 
 def place_in_batch(
-    clusters: Sequence[dict[str, Any]],
+    clusters: Sequence[ClusterResult],
     rows: NDArray[np.int64],
     copies: Copies,
     ids: Sequence[str],
     labels: Labels,
-) -> None:
+) -> tuple[ClusterResult, ...]:
     """Brings clusters of representatives back into the whole batch: `rows` has the row of each
     representative. Every document gets its copies, which a cluster counts apart."""
     groups = group_copies(copies.copy_of)
+
+    def place_member(member: MemberDocument) -> MemberDocument:
+        row = int(rows[member.row])
+        others = [_name_document(other, ids, labels) for other in groups.get(row, ())]
+        return replace(member, row=row, copies=tuple(others) or None)
+
+    placed = []
     for cluster in clusters:
-        for entry in (*cluster["documents"], *cluster["growth"]):
-            entry["row"] = int(rows[entry["row"]])
-        for document in cluster["documents"]:
-            others = groups.get(document["row"])
-            if others:
-                document["copies"] = [
-                    {"row": row, "id": ids[row], "labels": list(labels[row])} for row in others
-                ]
-        cluster["n_copies"] = sum(len(d.get("copies", ())) for d in cluster["documents"])
+        documents = tuple(map(place_member, cluster.documents))
+        growth = tuple(replace(step, row=int(rows[step.row])) for step in cluster.growth)
+        n_copies = sum(len(member.all_copies) for member in documents)
+        placed.append(replace(cluster, documents=documents, growth=growth, n_copies=n_copies))
+    return tuple(placed)
+
+
+def _name_document(row: int, ids: Sequence[str], labels: Labels) -> BatchDocument:
+    return BatchDocument(row=row, id=ids[row], labels=tuple(labels[row]))
 
 
 def group_copies(copy_of: NDArray[np.int64]) -> dict[int, list[int]]:
@@ -45,15 +55,6 @@ def group_copies(copy_of: NDArray[np.int64]) -> dict[int, list[int]]:
     for row in np.flatnonzero(copy_of >= 0).tolist():
         groups.setdefault(int(copy_of[row]), []).append(row)
     return groups
-
-
-def list_rows(cluster: Mapping[str, Any]) -> list[int]:
-    """The documents of a cluster, each followed by its copies."""
-    rows = []
-    for document in cluster["documents"]:
-        rows.append(document["row"])
-        rows += [copy["row"] for copy in document.get("copies", ())]
-    return rows
 
 
 def choose_groups(copies: Copies) -> list[list[int]]:
@@ -71,11 +72,11 @@ def describe_copies(
     groups: Sequence[Sequence[int]],
     words: Mapping[int, Mapping[str, int]],
     shared: Mapping[str, float],
-    clusters: Sequence[Mapping[str, Any]],
+    clusters: Sequence[ClusterResult],
     ids: Sequence[str],
     labels: Labels,
-) -> list[dict[str, Any]]:
-    """The entries of `copies` in result.json.
+) -> tuple[CopyGroup, ...]:
+    """The groups of copies of a result.
 
     `words` has the counts of the first of each group, `shared` how probable words are elsewhere, 0
     for those that training lacks. The words that are told are the most frequent ones, among equals
@@ -86,26 +87,24 @@ def describe_copies(
         counts = words[rows[0]]
         order = sorted(counts, key=lambda word: (-counts[word], shared.get(word, 0.0), word))
         described.append(
-            {
-                "size": len(rows),
-                "cluster": None,
-                "words": order[:SHOWN_WORDS],
-                "documents": [
-                    {"row": row, "id": ids[row], "labels": list(labels[row])} for row in rows
-                ],
-            }
+            CopyGroup(
+                size=len(rows),
+                cluster=None,
+                words=tuple(order[:SHOWN_WORDS]),
+                documents=tuple(_name_document(row, ids, labels) for row in rows),
+            )
         )
-    name_homes(described, clusters)
-    return described
+    return name_homes(described, clusters)
 
 
-def name_homes(groups: Sequence[dict[str, Any]], clusters: Sequence[Mapping[str, Any]]) -> None:
-    """Says of each group of copies which significant cluster it belongs to."""
+def name_homes(
+    groups: Sequence[CopyGroup], clusters: Sequence[ClusterResult]
+) -> tuple[CopyGroup, ...]:
+    """The groups of copies, each with the significant cluster that it belongs to."""
     homes = {
-        document["row"]: cluster["index"]
+        row: cluster.index
         for cluster in reversed(clusters)  # of two, the first
-        if cluster["significant"]
-        for document in cluster["documents"]
+        if cluster.significant
+        for row in cluster.rows
     }
-    for group in groups:
-        group["cluster"] = homes.get(group["documents"][0]["row"])
+    return tuple(replace(group, cluster=homes.get(group.documents[0].row)) for group in groups)

@@ -9,17 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from atd_dask.result_types import Agreement
+
 Labels = Sequence[tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How well a list of documents agrees with the true ones."""
-
-    recall: float
-    precision: float
-    f1: float
-    auc: float
 
 
 @dataclass(frozen=True, slots=True)

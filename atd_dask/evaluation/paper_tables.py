@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from atd_dask.evaluation import paper
 from atd_dask.evaluation.comparison import Spread
+from atd_dask.result_types import Agreement, ClusterEvaluation, ClusterResult, Result, SalientWord
 
 NONE = "–"
-
-Result = Mapping[str, Any]  # what a result.json says
 
 
 @dataclass(frozen=True)
@@ -92,13 +90,13 @@ def tabulate_clusters(figures: CorpusFigures) -> Table:
         rows.append(
             (
                 row.label or "not significant",
-                *(str(row.size), _spread((c["size"] for c in found), 0)),
-                *(_show(row.recall), *_metric(found, "recall")),
-                *(_show(row.precision), _metric(found, "precision")[0]),
-                *(row.p_value, _spread((c["p_value"] for c in found), 4)),
-                _spread((c["search_p_value"] for c in found if c["search_p_value"] is not None), 2),
-                *(str(row.occurring), _spread((c["n_salient_occurring"] for c in found), 0)),
-                *(str(row.total), _spread((c["n_salient"] for c in found), 0)),
+                *(str(row.size), _spread((c.size for c in found), 0)),
+                *(_show(row.recall), *_metric(found, lambda one: one.recall)),
+                *(_show(row.precision), _metric(found, lambda one: one.precision)[0]),
+                *(row.p_value, _spread((c.p_value for c in found), 4)),
+                _spread((c.search_p_value for c in found if c.search_p_value is not None), 2),
+                *(str(row.occurring), _spread((c.n_salient_occurring for c in found), 0)),
+                *(str(row.total), _spread((c.n_salient for c in found), 0)),
                 f"{len(found)} of {n_seeds}",
             )
         )
@@ -111,31 +109,29 @@ def tabulate_clusters(figures: CorpusFigures) -> Table:
     )
 
 
-def find_cluster(result: Result, label: str | None) -> dict[str, Any] | None:
+def find_cluster(result: Result, label: str | None) -> ClusterResult | None:
     """The first significant cluster in which the label has the majority; without a label, the
     best supported of the candidates that were not significant."""
-    for cluster in result["clusters"]:
-        if label is None and not cluster["significant"]:
-            return dict(cluster)
-        if label is not None and cluster["significant"] and _label(cluster) == label:
-            return dict(cluster)
+    for cluster in result.clusters:
+        if label is None and not cluster.significant:
+            return cluster
+        if label is not None and cluster.significant and _label(cluster) == label:
+            return cluster
     return None
 
 
-def _label(cluster: Mapping[str, Any]) -> str | None:
-    label: str | None = cluster.get("evaluation", {}).get("label")
-    return label
+def _label(cluster: ClusterResult) -> str | None:
+    return None if cluster.evaluation is None else cluster.evaluation.label
 
 
 def _tell_others(figures: CorpusFigures) -> list[str]:
     """Significant clusters that have no row."""
     notes = []
     for result in figures.results:
-        significant = [c for c in result["clusters"] if c["significant"]]
+        significant = result.significant
         n_more = len(significant) - len({_label(c) for c in significant} - {None})
         if n_more:
-            seed = result["seed"]
-            notes.append(f"With seed {seed} there are {n_more} more significant clusters.")
+            notes.append(f"With seed {result.seed} there are {n_more} more significant clusters.")
     return notes
 
 
@@ -229,25 +225,27 @@ def tabulate_words(words: Sequence[Words]) -> Table:
 
 
 def choose_words(
-    cluster: Mapping[str, Any], usual: Mapping[str, float], occurring: Iterable[str], n: int = 10
+    salient: Sequence[SalientWord],
+    usual: Mapping[str, float],
+    occurring: Iterable[str],
+    n: int = 10,
 ) -> tuple[tuple[str, ...], ...]:
-    """The four lists of a cluster's topic. `usual` are shared probabilities, `occurring` the words
-    of its documents. Words of low probability are those that the topic makes least of, compared
-    with what is usual."""
-    salient = cluster["salient_words"]
+    """The four lists of a cluster's topic, from its salient words. `usual` are shared
+    probabilities, `occurring` the words of its documents. Words of low probability are those that
+    the topic makes least of, compared with what is usual."""
 
-    def lack(word: Mapping[str, Any]) -> float:
-        return float(word["probability"] - word["shared_probability"])
+    def lack(word: SalientWord) -> float:
+        return word.probability - word.shared_probability
 
-    likely = sorted(salient, key=lambda w: (-w["probability"], w["word"]))
-    high = [w["word"] for w in likely if w["occurring"] and lack(w) > 0]
+    likely = sorted(salient, key=lambda w: (-w.probability, w.word))
+    high = [w.word for w in likely if w.is_raised]
     low = sorted((w for w in salient if lack(w) < 0), key=lack)
-    specific = {w["word"] for w in salient}
+    specific = {w.word for w in salient}
     shared = sorted(set(occurring) - specific, key=lambda word: (-usual[word], word))
     return (
         tuple(high[:n]),
-        tuple([w["word"] for w in low if w["occurring"]][:n]),
-        tuple([w["word"] for w in low if not w["occurring"]][:n]),
+        tuple([w.word for w in low if w.occurring][:n]),
+        tuple([w.word for w in low if not w.occurring][:n]),
         tuple(shared[:n]),
     )
 
@@ -273,11 +271,13 @@ def _write_row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
-def _metric(found: Sequence[Mapping[str, Any]], name: str) -> tuple[str, str]:
-    judged = [cluster["evaluation"] for cluster in found if "evaluation" in cluster]
+def _metric(
+    found: Sequence[ClusterResult], read: Callable[[Agreement | ClusterEvaluation], float]
+) -> tuple[str, str]:
+    judged = [cluster.evaluation for cluster in found if cluster.evaluation]
     return (
-        _spread((one[name] for one in judged), 2),
-        _spread((one["of_remaining"][name] for one in judged), 2),
+        _spread((read(one) for one in judged), 2),
+        _spread((read(one.of_remaining) for one in judged), 2),
     )
 
 

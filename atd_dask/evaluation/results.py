@@ -6,12 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.evaluation.copy_groups import list_rows
 from atd_dask.evaluation.metrics import (
     Labels,
     average,
@@ -19,16 +18,33 @@ from atd_dask.evaluation.metrics import (
     compare_documents,
 )
 from atd_dask.kernels.word_ranking import rank_words
+from atd_dask.result_types import (
+    Agreement,
+    ClusterEvaluation,
+    ClusterResult,
+    Evaluation,
+    GrowthFigures,
+    MeanAgreement,
+    MemberDocument,
+    NormalDocument,
+    ReferenceSearch,
+    Result,
+    SalientWord,
+)
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from atd_dask.kernels.blocks import Corpus
     from atd_dask.kernels.calibration import HeldOutSearch
+    from atd_dask.kernels.detection_rules import FoundCluster
+    from atd_dask.kernels.model import Floats
 
 FORMAT = "atd-dask-result/1"
 SHOWN_WORDS = 8  # of a cluster, in a row of clusters.csv
 
 
-def order_candidates(found: Sequence[Any]) -> list[Any]:
+def order_candidates(found: Sequence[FoundCluster]) -> list[FoundCluster]:
     """Candidates as a result lists them: the clusters in the order in which they were found, then
     those that failed, the best supported first."""
     clusters = [cluster for cluster in found if cluster.significant]
@@ -37,15 +53,15 @@ def order_candidates(found: Sequence[Any]) -> list[Any]:
 
 
 def describe_clusters(
-    clusters: Sequence[Any],
+    clusters: Sequence[FoundCluster],
     test: Corpus,
-    shared: np.ndarray[Any, np.dtype[np.float64]],
+    shared: Floats,
     vocabulary: Sequence[str],
     ids: Sequence[str],
     labels: Labels,
     n_known: int | None = None,
-) -> list[dict[str, Any]]:
-    """The entries of `clusters` in result.json. Words from `n_known` on are new: training lacks
+) -> tuple[ClusterResult, ...]:
+    """The clusters of a result. Words from `n_known` on are new: training lacks
     them."""
     described = []
     for index, cluster in enumerate(clusters, 1):
@@ -55,175 +71,197 @@ def describe_clusters(
         described.append(
             _describe_cluster(cluster, index, occurring, shared, vocabulary, ids, labels, n_known)
         )
-    return described
+    return tuple(described)
 
 
 def _describe_cluster(
-    cluster: Any,
+    cluster: FoundCluster,
     index: int,
-    occurring: np.ndarray[Any, np.dtype[np.bool_]],
-    shared: np.ndarray[Any, np.dtype[np.float64]],
+    occurring: NDArray[np.bool_],
+    shared: Floats,
     vocabulary: Sequence[str],
     ids: Sequence[str],
     labels: Labels,
     n_known: int | None,
-) -> dict[str, Any]:
+) -> ClusterResult:
     """`occurring` says which words the documents have."""
     topic = cluster.topic
     words = np.flatnonzero(topic.specific)
     order = rank_words(words, topic.probabilities, shared)
-    return {
-        "index": index,
-        "significant": cluster.significant,
-        "support": _find_support(cluster),
-        "search_p_value": cluster.search_p_value,
-        "p_value": cluster.p_value,
-        "replicates": len(cluster.scores),
-        "size": len(cluster.documents),
-        "score": cluster.score,
-        "bic_gain": cluster.growth.gain,
-        "n_salient": len(words),
-        "n_salient_occurring": int(np.count_nonzero(occurring[words])),
-        "documents": [
-            {
-                "row": row,
-                "id": ids[row],
-                "share": float(topic.shares[place]),
-                "labels": list(labels[row]),
-            }
+    others = cluster.calibration_support
+    return ClusterResult(
+        index=index,
+        significant=cluster.significant,
+        support=_find_support(cluster),
+        search_p_value=cluster.search_p_value,
+        p_value=cluster.p_value,
+        replicates=len(cluster.scores),
+        size=len(cluster.documents),
+        score=cluster.score,
+        bic_gain=cluster.growth.gain,
+        n_salient=len(words),
+        n_salient_occurring=int(np.count_nonzero(occurring[words])),
+        documents=tuple(
+            MemberDocument(
+                row=row,
+                id=ids[row],
+                share=float(topic.shares[place]),
+                labels=tuple(labels[row]),
+            )
             for place, row in enumerate(cluster.documents)
-        ],
-        "salient_words": [
-            {
-                "word": vocabulary[word],
-                "probability": float(topic.probabilities[word]),
-                "shared_probability": float(shared[word]),
-                "occurring": bool(occurring[word]),
-                "new": n_known is not None and word >= n_known,
-            }
+        ),
+        salient_words=tuple(
+            SalientWord(
+                word=vocabulary[word],
+                probability=float(topic.probabilities[word]),
+                shared_probability=float(shared[word]),
+                occurring=bool(occurring[word]),
+                new=n_known is not None and word >= n_known,
+            )
             for word in order.tolist()
-        ],
-        "growth": [
-            {
-                "row": step.document,
-                "share": step.share,
-                "score": step.score,
-                "bic_gain": step.gain,
-                "failed": step.failed,
-            }
+        ),
+        growth=tuple(
+            GrowthFigures(
+                row=step.document,
+                share=step.share,
+                score=step.score,
+                bic_gain=step.gain,
+                failed=step.failed,
+            )
             for step in cluster.growth.steps
-        ],
-        "bootstrap_scores": cluster.scores.tolist(),
-        "reference_support": None
-        if cluster.calibration_support is None
-        else cluster.calibration_support.tolist(),
-    }
+        ),
+        bootstrap_scores=tuple(cluster.scores.tolist()),
+        reference_support=None if others is None else tuple(others.tolist()),
+    )
 
 
 def describe_searches(
     searches: Sequence[HeldOutSearch],
     vocabulary: Sequence[str],
-    name_row: Callable[[int], dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """The entries of `references` in result.json: what each search in held-out documents found.
-    `name_row` tells which document a row of the normal ones is."""
-    return [
-        {
-            "support": search.support,
-            "size": search.size,
-            "words": [vocabulary[word] for word in search.words],
-            "documents": [name_row(row) for row in search.documents],
-        }
+    name_row: Callable[[int], NormalDocument],
+) -> tuple[ReferenceSearch, ...]:
+    """What each search in held-out documents found. `name_row` tells which document a row of the
+    normal ones is."""
+    return tuple(
+        ReferenceSearch(
+            support=search.support,
+            size=search.size,
+            words=tuple(vocabulary[word] for word in search.words),
+            documents=tuple(name_row(row) for row in search.documents),
+        )
         for search in searches
-    ]
+    )
 
 
-def _find_support(cluster: Any) -> float | None:
+def _find_support(cluster: FoundCluster) -> float | None:
     """A cluster that was grown step by step has its support found for the searches alone."""
     if cluster.calibration_support is None and cluster.growth.steps:
         return None
     return float(cluster.support)
 
 
+def evaluate_result(result: Result, labels: Labels, anomalous: Sequence[str]) -> Result:
+    """A result that says how well it agrees with the anomalous labels."""
+    found = [(cluster.rows_with_copies, cluster.significant) for cluster in result.clusters]
+    evaluations, summary = evaluate_clusters(found, labels, anomalous)
+    clusters = tuple(
+        cluster if evaluation is None else replace(cluster, evaluation=evaluation)
+        for cluster, evaluation in zip(result.clusters, evaluations, strict=True)
+    )
+    return replace(result, clusters=clusters, evaluation=summary)
+
+
 def evaluate_clusters(
-    clusters: Sequence[dict[str, Any]], labels: Labels, anomalous: Sequence[str]
-) -> dict[str, Any]:
-    """Adds `evaluation` to every cluster that has an anomalous document; gives the summary over
-    the significant ones, against the whole batch and against what was left of it."""
+    clusters: Sequence[tuple[Sequence[int], bool]], labels: Labels, anomalous: Sequence[str]
+) -> tuple[list[ClusterEvaluation | None], Evaluation]:
+    """Compares clusters, each given by its rows and whether it is significant, with labels.
+
+    Gives the evaluation of each, None where it has no anomalous document, and the summary over the
+    significant ones, against the whole batch and against what was left of it.
+    """
     gone: frozenset[int] = frozenset()
+    evaluations: list[ClusterEvaluation | None] = []
     whole, remaining = [], []
-    found = [cluster for cluster in clusters if cluster["significant"]]
-    for cluster in clusters:
-        rows = list_rows(cluster)
+    for rows, significant in clusters:
         agreement = compare_cluster(rows, labels, anomalous, gone)
-        if agreement is not None:
-            cluster["evaluation"] = {
-                "label": agreement.label,
+        evaluations.append(
+            None
+            if agreement is None
+            else ClusterEvaluation(
+                label=agreement.label,
                 **asdict(agreement.whole),
-                "of_remaining": asdict(agreement.remaining),
-            }
-        if cluster["significant"]:
+                of_remaining=agreement.remaining,
+            )
+        )
+        if significant:
             nothing = average([])
             whole.append(agreement.whole if agreement else nothing)
             remaining.append(agreement.remaining if agreement else nothing)
             gone |= set(rows)
-    individual = compare_documents(list(map(list_rows, found)), labels, anomalous)
-    group, group_remaining = average(whole), average(remaining)
-    return {
-        "group": {"f1": group.f1, "auc": group.auc},
-        "group_of_remaining": {"f1": group_remaining.f1, "auc": group_remaining.auc},
-        "individual": {"f1": individual.f1, "auc": individual.auc},
-    }
+    found = [rows for rows, significant in clusters if significant]
+    summary = Evaluation(
+        group=_summarise(average(whole)),
+        group_of_remaining=_summarise(average(remaining)),
+        individual=_summarise(compare_documents(found, labels, anomalous)),
+    )
+    return evaluations, summary
 
 
-def is_raised(word: Mapping[str, Any]) -> bool:
-    """Whether a salient word is more likely in the cluster than elsewhere, and occurs."""
-    return bool(word["occurring"] and word["probability"] > word["shared_probability"])
+def _summarise(agreement: Agreement) -> MeanAgreement:
+    return MeanAgreement(f1=agreement.f1, auc=agreement.auc)
 
 
-def add_written(result: dict[str, Any], forms: Mapping[str, str]) -> None:
-    """Puts beside each word of a result, such as a stem, how the documents write it; a word without
-    a form stands for itself."""
-    for cluster in result["clusters"]:
-        cluster["salient_words"] = [
-            {"word": word["word"], "written": forms.get(word["word"], word["word"]), **word}
-            for word in cluster["salient_words"]
-        ]
-    for group in result.get("copies", ()):
-        group["written"] = [forms.get(word, word) for word in group["words"]]
+def add_written(result: Result, forms: Mapping[str, str]) -> Result:
+    """A result that has, beside each word, such as a stem, how the documents write it; a word
+    without a form stands for itself."""
+    clusters = tuple(
+        replace(
+            cluster,
+            salient_words=tuple(
+                replace(word, written=forms.get(word.word, word.word))
+                for word in cluster.salient_words
+            ),
+        )
+        for cluster in result.clusters
+    )
+    copies = result.copies and tuple(
+        replace(group, written=tuple(forms.get(word, word) for word in group.words))
+        for group in result.copies
+    )
+    return replace(result, clusters=clusters, copies=copies)
 
 
-def write_json(result: dict[str, Any]) -> bytes:
+def write_json(result: Result) -> bytes:
     """The same result gives the same bytes."""
-    return json.dumps(result, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    told = result.to_json()
+    return json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
 
-def write_csv(clusters: Sequence[dict[str, Any]], passages: Mapping[int, str]) -> bytes:
+def write_csv(clusters: Sequence[ClusterResult], passages: Mapping[int, str]) -> bytes:
     """A row for each document of a cluster, and after it one for each of its copies; `passages` has
     a piece of the text for rows whose text is kept. The columns of repeats are there if a detection
     was repeated."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    figures = ["support", "search_p_value"]
-    is_repeated = any("repeats" in cluster for cluster in clusters)
+    is_repeated = any(cluster.repeats for cluster in clusters)
     table.writerow(
         [
             *("cluster", "significant", "p_value", "row", "id", "share", "labels", "copy_of"),
-            *(*figures, "words", "passage"),
+            *("support", "search_p_value", "words", "passage"),
             *(("repeats", "repeats_p_value") if is_repeated else ()),
         ]
     )
     for cluster in clusters:
-        judged = [cluster[name] for name in ("index", "significant", "p_value")]
-        about = [word["written"] for word in cluster["salient_words"] if is_raised(word)]
-        beside = [*(cluster[name] for name in figures), " ".join(about[:SHOWN_WORDS])]
-        repeats = [cluster["repeats"][name] for name in ("found", "p_value")] if is_repeated else []
-        for document in cluster["documents"]:
-            row, labels = document["row"], " ".join(document["labels"])
-            told = [*judged, row, document["id"], document["share"], labels, "", *beside]
+        judged = [cluster.index, cluster.significant, cluster.p_value]
+        about = " ".join(word.form for word in cluster.raised_words[:SHOWN_WORDS])
+        beside = [cluster.support, cluster.search_p_value, about]
+        repeats = [cluster.repeats.found, cluster.repeats.p_value] if cluster.repeats else []
+        for document in cluster.documents:
+            row, labels = document.row, " ".join(document.labels)
+            told = [*judged, row, document.id, document.share, labels, "", *beside]
             table.writerow([*told, passages.get(row, ""), *repeats])
-            for copy in document.get("copies", ()):
-                labels = " ".join(copy["labels"])
-                told = [*judged, copy["row"], copy["id"], "", labels, row, *beside, ""]
+            for copy in document.all_copies:
+                labels = " ".join(copy.labels)
+                told = [*judged, copy.row, copy.id, "", labels, row, *beside, ""]
                 table.writerow([*told, *repeats])
     return text.getvalue().encode()

@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup, escape
 
 from atd_dask.report.charts import Axis
 from atd_dask.report.numbers import count, show_decade, show_decimal
+from atd_dask.result_types import BatchScores, ClusterResult
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 86, 12, 34, 56
@@ -78,30 +78,30 @@ class Dot:
 
 
 def view_batch(
-    scores: Mapping[str, Any] | None,
-    clusters: Sequence[Mapping[str, Any]],
+    scores: BatchScores | None,
+    clusters: Sequence[ClusterResult],
     about: Mapping[int, Sequence[str]],
 ) -> BatchPicture | None:
     """The picture of what scores.json says; `clusters` are those of the result that are
     significant, `about` has their words. None where there is nothing to be drawn."""
     if scores is None:
         return None
-    owners = {d["row"]: cluster["index"] for cluster in clusters for d in cluster["documents"]}
+    owners = {row: cluster.index for cluster in clusters for row in cluster.rows}
     dots = [
         Dot(surprise, _find_power(log_odds), owners.get(row, 0))
         for row, surprise, log_odds in zip(
-            scores["row"], scores["surprise"], scores["log_odds"], strict=True
+            scores.row, scores.surprise, scores.log_odds, strict=True
         )
         if surprise is not None
     ]
     if not dots:
         return None
-    missing = len(scores["row"]) - len(dots)
-    usual = scores["usual"]
+    missing = len(scores.row) - len(dots)
+    usual = [value for value in scores.usual if value is not None]
     strip = (usual[0], usual[-1]) if usual else None
     if not clusters:
         return _picture_bars(dots, strip, missing)
-    return _picture_dots(dots, strip, missing, [c["index"] for c in clusters], about)
+    return _picture_dots(dots, strip, missing, [c.index for c in clusters], about)
 
 
 def _find_power(log_odds: float | None) -> float:

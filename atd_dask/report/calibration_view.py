@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from atd_dask.report.numbers import count, show_decimal, spell
+from atd_dask.result_types import ReferenceSearch, Result
 from atd_dask.wording import clean, shorten
 
 WORD_LETTERS = 30
@@ -34,32 +34,32 @@ class SearchesView:
     sentence: str
 
 
-def view_searches(result: Mapping[str, Any], forms: Mapping[str, str]) -> SearchesView | None:
+def view_searches(result: Result, forms: Mapping[str, str]) -> SearchesView | None:
     """The searches of a result; None where it does not say what they found."""
-    found = result.get("references") or ()
-    if not any(search["size"] is not None for search in found):
+    found = result.references or ()
+    if not any(search.size is not None for search in found):
         return None
     rows = [_view_search(number, search, forms) for number, search in enumerate(found, 1)]
     rows.sort(key=lambda row: (-row.order[0], row.number))
     return SearchesView(tuple(rows), _say_found(found))
 
 
-def _view_search(number: int, search: Mapping[str, Any], forms: Mapping[str, str]) -> SearchRow:
-    size, documents = search["size"], search["documents"]
+def _view_search(number: int, search: ReferenceSearch, forms: Mapping[str, str]) -> SearchRow:
+    size, documents = search.size, search.documents
     return SearchRow(
         number,
-        show_decimal(search["support"]),
+        show_decimal(search.support),
         "–" if size is None else f"{size:,}",
-        (search["support"], -1 if size is None else size),
-        tuple(shorten(forms.get(word, word), WORD_LETTERS) for word in search["words"]),
-        tuple((shorten(one["id"], ID_LETTERS), clean(one["part"])) for one in documents),
+        (search.support, -1 if size is None else size),
+        tuple(shorten(forms.get(word, word), WORD_LETTERS) for word in search.words),
+        tuple((shorten(one.id, ID_LETTERS), clean(one.part)) for one in documents),
         max((size or 0) - len(documents), 0),
     )
 
 
-def _say_found(found: Any) -> str:
-    none = sum(search["size"] == 0 for search in found)
-    largest = max(search["support"] for search in found)
+def _say_found(found: Sequence[ReferenceSearch]) -> str:
+    none = sum(search.size == 0 for search in found)
+    largest = max(search.support for search in found)
     times = "once" if len(found) == 1 else count(len(found), "time")
     start = (
         f"The search of the batch was run {times} in documents that are known to be normal, under a"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
 from atd_dask.report.numbers import count, mark_moment, show_decimal, show_p_value, spell
 from atd_dask.report.page import fill, read
 from atd_dask.report.timeline import draw_course, draw_documents, draw_p_values
+from atd_dask.result_types import SweepLine
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean
-
-Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,22 +56,22 @@ class HistoryView:
     sweeps: Sequence[SweepRow]  # the latest first
 
 
-def render_history(name: str, lines: Sequence[Line]) -> bytes:
+def render_history(name: str, lines: Sequence[SweepLine]) -> bytes:
     """The page; `lines` are those of the history, at least one. The same give the same bytes."""
     style = read("page.css") + read("history.css")
     return fill("history.html.j2", style, read("page.js"), view=make_view(name, lines))
 
 
-def make_view(name: str, lines: Sequence[Line]) -> HistoryView:
-    sweeps = [line["sweep"] for line in lines]
-    trained = [line["sweep"] for line in lines if line["trained"] and line["sweep"] > 1]
+def make_view(name: str, lines: Sequence[SweepLine]) -> HistoryView:
+    sweeps = [line.sweep for line in lines]
+    trained = [line.sweep for line in lines if line.trained and line.sweep > 1]
     candidates = [
-        (line["sweep"], _find_deciding(cluster), cluster["size"], cluster["significant"])
+        (line.sweep, cluster.deciding_p_value, cluster.size, cluster.significant)
         for line in lines
-        for cluster in line["candidates"]
+        for cluster in line.candidates
     ]
-    shares = [line["unseen_share"] for line in lines]
-    likelihoods = [line["log_likelihood"] for line in lines]
+    shares = [line.unseen_share for line in lines]
+    likelihoods = [line.log_likelihood for line in lines]
     clusters = _list_clusters(lines)
     return HistoryView(
         name=clean(name),
@@ -80,8 +79,8 @@ def make_view(name: str, lines: Sequence[Line]) -> HistoryView:
         charts=[
             draw_documents(
                 sweeps,
-                [line["documents"] for line in lines],
-                [bool(line["clusters"]) for line in lines],
+                [line.documents for line in lines],
+                [bool(line.clusters) for line in lines],
             ),
             draw_p_values(sweeps, candidates),
             draw_course(
@@ -96,60 +95,56 @@ def make_view(name: str, lines: Sequence[Line]) -> HistoryView:
     )
 
 
-def _find_deciding(candidate: Mapping[str, Any]) -> float:
-    """The p-value by which a candidate was judged: that of the searches, where there were any."""
-    by_search: float | None = candidate.get("search_p_value")
-    return float(candidate["p_value"]) if by_search is None else by_search
-
-
-def _conclude(lines: Sequence[Line], n_clusters: int) -> str:
-    documents = count(sum(line["documents"] for line in lines), "document")
+def _conclude(lines: Sequence[SweepLine], n_clusters: int) -> str:
+    documents = count(sum(line.documents for line in lines), "document")
     swept = f"{count(len(lines), 'sweep')} of {documents}"
     if not n_clusters:
         return f"{swept} found no cluster."
     found = f"{swept} found {spell(n_clusters)} cluster{'s' if n_clusters > 1 else ''}"
-    last = max(line["sweep"] for line in lines if line["clusters"])
+    last = max(line.sweep for line in lines if line.clusters)
     return f"{found}, the last news in sweep {last}."
 
 
 def _link(sweep: int) -> str:
-    return f"sweeps/{sweep:04d}/report.html"
+    """To the page of a sweep, from that of the history beside the sweeps."""
+    layout = RunLayout(".")
+    return layout.relative(layout.sweep(sweep).report)
 
 
-def _list_clusters(lines: Sequence[Line]) -> list[ClusterRow]:
+def _list_clusters(lines: Sequence[SweepLine]) -> list[ClusterRow]:
     """Every cluster, the one with the latest news first."""
     rows: dict[int, ClusterRow] = {}
     for line in lines:
-        for cluster in line["clusters"]:
-            before = rows.pop(cluster["cluster"], None)
-            rows[cluster["cluster"]] = ClusterRow(
-                number=cluster["cluster"],
-                first=before.first if before else line["sweep"],
-                last=line["sweep"],
-                size=cluster["size"],
-                p_value=show_p_value(cluster["p_value"]),
-                words=tuple(map(clean, cluster.get("written", cluster["words"]))),
-                report=before.report if before else _link(line["sweep"]),
+        for cluster in line.clusters:
+            before = rows.pop(cluster.cluster, None)
+            rows[cluster.cluster] = ClusterRow(
+                number=cluster.cluster,
+                first=before.first if before else line.sweep,
+                last=line.sweep,
+                size=cluster.size,
+                p_value=show_p_value(cluster.p_value),
+                words=tuple(map(clean, cluster.forms)),
+                report=before.report if before else _link(line.sweep),
             )
     return list(reversed(rows.values()))
 
 
-def _describe_sweep(line: Line) -> SweepRow:
-    likelihood = line["log_likelihood"]
+def _describe_sweep(line: SweepLine) -> SweepRow:
+    likelihood = line.log_likelihood
     return SweepRow(
-        number=line["sweep"],
-        report=_link(line["sweep"]),
-        started=mark_moment(line["started"]),
-        stamp=clean(line["started"]),
-        documents=line["documents"],
-        tested=line["tested"],
+        number=line.sweep,
+        report=_link(line.sweep),
+        started=mark_moment(line.started),
+        stamp=clean(line.started),
+        documents=line.documents,
+        tested=line.tested,
         found=[
-            f"cluster {c['cluster']}, {'new' if c['kind'] == 'new' else 'goes on'}:"
-            f" {count(c['added'], 'document')}"
-            for c in line["clusters"]
+            f"cluster {c.cluster}, {'new' if c.kind == 'new' else 'goes on'}:"
+            f" {count(c.added, 'document')}"
+            for c in line.clusters
         ],
-        unseen=f"{line['unseen_share']:.1%}",
+        unseen=f"{line.unseen_share:.1%}",
         likelihood="–" if likelihood is None else show_decimal(likelihood, 3),
-        model=clean(f"trained: {line['trained']}") if line["trained"] else "",
-        seconds=show_decimal(line["seconds"]),
+        model=clean(f"trained: {line.trained}") if line.trained else "",
+        seconds=show_decimal(line.seconds),
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from atd_dask.report.numbers import (
     count,
@@ -12,6 +11,7 @@ from atd_dask.report.numbers import (
     show_p_value,
     spell,
 )
+from atd_dask.result_types import ClusterResult
 
 NAMED_CLUSTERS = 3
 NAMED_WORDS = 4
@@ -76,16 +76,16 @@ def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
         yield Phrase(word, stands_out=True)
 
 
-def say_p_value(cluster: Mapping[str, Any]) -> str:
+def say_p_value(cluster: ClusterResult) -> str:
     """How the cluster stands among its bootstrap clusters."""
-    scores = cluster["bootstrap_scores"]
+    scores = cluster.bootstrap_scores
     if not scores:
         return (
             "No bootstrap cluster could be drawn, as there are too few normal documents that are"
             " similar, so the p-value is set to 1."
         )
-    above = sum(score > cluster["score"] for score in scores)
-    p_value = f"p = {show_p_value(cluster['p_value'])}".replace(" ", "\N{NO-BREAK SPACE}")
+    above = sum(score > cluster.score for score in scores)
+    p_value = f"p = {show_p_value(cluster.p_value)}".replace(" ", "\N{NO-BREAK SPACE}")
     if above:
         return f"{above:,} of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}."
     return (
@@ -94,18 +94,17 @@ def say_p_value(cluster: Mapping[str, Any]) -> str:
     )
 
 
-def say_searches(cluster: Mapping[str, Any]) -> str:
+def say_searches(cluster: ClusterResult) -> str:
     """How the support of the cluster stands among what the same search finds where there is nothing
     to find."""
-    others = cluster["reference_support"]
-    if others is None:
+    others, support = cluster.reference_support, cluster.support
+    if others is None or support is None:
         return (
             "No searches in held-out normal documents were made, so nothing accounts for the"
             " search that chose this cluster among many."
         )
-    support = cluster["support"]
     reaching = sum(other >= support for other in others)
-    p_value = f"search p-value {show_p_value(cluster['search_p_value'])}"
+    p_value = f"search p-value {show_p_value(cluster.deciding_p_value)}"
     start = (
         f"The same search, run {count(len(others), 'time')} in held-out normal documents, found a"
         f" support of at most {show_decimal(max(others))}; this cluster has {show_decimal(support)}"
@@ -115,15 +114,15 @@ def say_searches(cluster: Mapping[str, Any]) -> str:
     return f"{start}, more than any of them ({p_value})."
 
 
-def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
+def say_reason(cluster: ClusterResult, level: float | None) -> str:
     """Why a candidate was not significant."""
     limit = "the level" if level is None else f"the level of {level:g}"
     if found := say_found(cluster):
         return (
             f"It was found in {found} repeats, but its p-value over all of them is above {limit}."
         )
-    if cluster["reference_support"] is not None:
-        others, support = cluster["reference_support"], cluster["support"]
+    others, support = cluster.reference_support, cluster.support
+    if others is not None and support is not None:
         if support <= 0:
             return "Documents that bear out its topic are as frequent among the normal ones."
         if reaching := sum(other >= support for other in others):
@@ -133,42 +132,42 @@ def say_reason(cluster: Mapping[str, Any], level: float | None) -> str:
                 else "Every search"
             )
             return f"{searches} in held-out normal documents found as much support."
-        return f"Its search p-value, {show_p_value(cluster['search_p_value'])}, is above {limit}."
-    if not cluster["bootstrap_scores"]:
+        return f"Its search p-value, {show_p_value(cluster.deciding_p_value)}, is above {limit}."
+    if not cluster.bootstrap_scores:
         return "It could not be tested: too few normal documents are similar."
-    p_value = show_p_value(cluster["p_value"])
+    p_value = show_p_value(cluster.p_value)
     return f"Its p-value, {p_value}, is above {limit}; the test ended as soon as that was certain."
 
 
-def say_found(cluster: Mapping[str, Any]) -> str:
+def say_found(cluster: ClusterResult) -> str:
     """In how many repeats a cluster was found, such as `2 of 5`; nothing if in none."""
-    told = cluster.get("repeats")
-    return f"{told['found']} of {told['of']}" if told and told["found"] else ""
+    told = cluster.repeats
+    return f"{told.found} of {told.of}" if told and told.found else ""
 
 
-def say_repeats(cluster: Mapping[str, Any]) -> str:
+def say_repeats(cluster: ClusterResult) -> str:
     """What repeats with other null models say of a cluster; nothing where there were none."""
-    told = cluster.get("repeats")
+    told = cluster.repeats
     if not told:
         return ""
-    found = say_found(cluster) or f"none of {told['of']}"
+    found = say_found(cluster) or f"none of {told.of}"
     sentence = (
         f"Found in {found} repeats, each with a null model of its own; p-value over all of them"
-        f" {show_p_value(told['p_value'])}."
+        f" {show_p_value(told.p_value)}."
     )
-    if told["shown"] > 1:
-        sentence += f" It is shown as repeat {told['shown']} has it, the first that found it."
+    if told.shown > 1:
+        sentence += f" It is shown as repeat {told.shown} has it, the first that found it."
     return sentence
 
 
-def say_growth(cluster: Mapping[str, Any]) -> str:
+def say_growth(cluster: ClusterResult) -> str:
     """How a cluster came about that was grown step by step."""
     start = (
-        f"From one document it grew in {count(len(cluster['growth']), 'step')}; the next document"
+        f"From one document it grew in {count(len(cluster.growth), 'step')}; the next document"
         " is always the one that gains most from the new topic."
     )
-    if any(step["failed"] for step in cluster["growth"]):
+    if any(step.failed for step in cluster.growth):
         start += " In those with a hollow dot the new topic was not significant."
-    n_docs = len(cluster["documents"])
+    n_docs = len(cluster.documents)
     kept = "first document" if n_docs == 1 else f"first {count(n_docs, 'document')}"
     return f"{start} The cluster is the {kept}."

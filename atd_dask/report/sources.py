@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.report.links import find_folder, find_original
+from atd_dask.result_types import BatchDocument, BatchScores, MemberDocument, Result
 from atd_dask.stages.result_making import count_words, describe_part
 from atd_dask.stages.score_file import read_scores
 from atd_dask.stages.shown_texts import MOST_GROUPS, find_tokeniser, read_shown_texts
-from atd_dask.storage.atomic_files import join, read_file
+from atd_dask.storage.atomic_files import read_file
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel, read_digest, read_model
-from atd_dask.storage.runs import RESULT, corpus_path, model_path, read_result, read_run
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import read_result, read_run
 from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10  # of each topic of the null model
@@ -29,7 +32,7 @@ MOST_COPIES = 100
 class Sources:
     """A result, and what only the stores beside it know."""
 
-    result: Mapping[str, Any]
+    result: Result
     run: Mapping[str, Any] | None  # run.json, where there is one
     counts: Mapping[int, Mapping[str, int]]  # of each row that is shown, its words
     topics: Sequence[Sequence[str]]  # of each topic of the null model, its words
@@ -38,35 +41,34 @@ class Sources:
     texts: Mapping[int, str] = field(default_factory=dict)  # of rows, where they are kept
     tokeniser: Tokeniser | None = None  # by which those were counted
     links: Mapping[int, str] = field(default_factory=dict)  # row to the original's URL
-    scores: Mapping[str, Any] | None = None  # of all documents of the batch, where they are kept
+    scores: BatchScores | None = None  # of all documents of the batch, where they are kept
 
 
 def read_sources(output: str) -> Sources:
     """What the page of the run in the folder `output` is made from."""
     result = _read_result(output)
     run = read_run(output)
-    test = CorpusStore.open(corpus_path(output, "test"))
-    model_url = model_path(output)
-    model = read_model(model_url)
+    layout = RunLayout(output)
+    test = CorpusStore.open(layout.corpus("test"))
+    model = read_model(layout.model)
     _check_origin(output, result, test, model)
-    listed = [cluster["documents"][:MOST_DOCUMENTS] for cluster in result["clusters"]]
-    documents = [document for some in listed for document in some]
-    groups = [group["documents"][:MOST_COPIES] for group in result.get("copies", ())[:MOST_GROUPS]]
-    copies = [copy for d in documents for copy in d.get("copies", ())[:MOST_COPIES]]
-    linked = [*documents, *copies, *(document for group in groups for document in group)]
+    documents = [d for cluster in result.clusters for d in cluster.documents[:MOST_DOCUMENTS]]
+    groups = [group.documents[:MOST_COPIES] for group in result.copy_groups[:MOST_GROUPS]]
+    copies = [copy for d in documents for copy in d.all_copies[:MOST_COPIES]]
+    linked: list[MemberDocument | BatchDocument] = [*documents, *copies, *chain(*groups)]
     texts = read_shown_texts(output, result)
     folder = find_folder(run)
-    links = {d["row"]: find_original(d["id"], folder, output) for d in linked}
+    links = {d.row: find_original(d.id, folder, output) for d in linked}
     return Sources(
         result=result,
         run=run,
-        counts=count_words(test, [d["row"] for d in documents], unseen=True),
+        counts=count_words(test, [d.row for d in documents], unseen=True),
         topics=[model.top_words(topic, TOPIC_WORDS) for topic in range(model.table.n_topics)],
         settings=model.settings,
         digests={
-            "corpus/train.zarr": model.corpus,
-            "corpus/test.zarr": test.digest,
-            "null_model.zarr": read_digest(model_url),
+            layout.relative(layout.corpus("train")): model.corpus,
+            layout.relative(layout.corpus("test")): test.digest,
+            layout.relative(layout.model): read_digest(layout.model),
         },
         texts=texts,
         tokeniser=find_tokeniser(test) if texts else None,  # slow to load
@@ -75,17 +77,18 @@ def read_sources(output: str) -> Sources:
     )
 
 
-def _read_result(output: str) -> dict[str, Any]:
+def _read_result(output: str) -> Result:
     result = read_result(output)
-    path = join(output, RESULT)
+    layout = RunLayout(output)
+    path = layout.result
     if result is None and read_file(path) is None:
         raise InputError(
-            f"a report is made from the output folder of a run, but {output} has no {RESULT}: name"
-            " the folder that the run wrote to"
+            f"a report is made from the output folder of a run, but {output} has no"
+            f" {layout.relative(path)}: name the folder that the run wrote to"
         )
-    if result is None or result["format"] != FORMAT:
+    if result is None or result.format != FORMAT:
         raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
-    if any("support" not in cluster for cluster in result["clusters"]):
+    if any(one.support is None and one.reference_support is not None for one in result.clusters):
         raise InputError(
             f"the clusters of a result must have their support, those of {path} were found by an"
             " earlier version: run the job again"
@@ -93,15 +96,13 @@ def _read_result(output: str) -> dict[str, Any]:
     return result
 
 
-def _check_origin(
-    output: str, result: Mapping[str, Any], test: CorpusStore, model: NullModel
-) -> None:
-    told = result["null_model"]
-    if result["corpus"]["test"] != describe_part(test) or (told["n_topics"], told["bic"]) != (
+def _check_origin(output: str, result: Result, test: CorpusStore, model: NullModel) -> None:
+    told = result.null_model
+    if result.corpus["test"] != describe_part(test) or (told.n_topics, told.bic) != (
         model.record.n_topics,
         model.record.bic,
     ):
         raise InputError(
-            f"{join(output, RESULT)} must come from the stores beside it, but they were"
+            f"{RunLayout(output).result} must come from the stores beside it, but they were"
             " made anew: run the job again"
         )

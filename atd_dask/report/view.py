@@ -14,7 +14,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from atd_dask.evaluation.results import is_raised
 from atd_dask.report import charts
 from atd_dask.report.batch_picture import BatchPicture, view_batch
 from atd_dask.report.calibration_view import SearchesView, view_searches
@@ -38,6 +37,16 @@ from atd_dask.report.sentences import (
     say_verdict,
 )
 from atd_dask.report.sources import MOST_COPIES, MOST_DOCUMENTS, MOST_WORDS, Sources
+from atd_dask.result_types import (
+    BatchDocument,
+    ClusterNews,
+    ClusterResult,
+    CopyGroup,
+    Evaluation,
+    MemberDocument,
+    ModelFigures,
+    SalientWord,
+)
 from atd_dask.stages.shown_texts import MOST_GROUPS
 from atd_dask.text.passages import Passage, find_forms, mark_words
 from atd_dask.wording import clean, shorten
@@ -195,11 +204,11 @@ def make_view(sources: Sources) -> View:
     forms = {}
     if sources.tokeniser is not None:
         forms = find_forms(sources.texts.values(), sources.tokeniser)
-    clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result["clusters"]]
+    clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result.clusters]
     found = tuple(cluster for cluster in clusters if cluster.significant)
     candidates = tuple(cluster for cluster in clusters if not cluster.significant)
-    searched = all(cluster["reference_support"] is not None for cluster in result["clusters"])
-    n_documents = result["corpus"]["test"]["documents"]
+    searched = all(cluster.reference_support is not None for cluster in result.clusters)
+    n_documents = result.corpus["test"].documents
     verdict = say_verdict(
         n_documents,
         [(cluster.size, cluster.about) for cluster in found],
@@ -207,8 +216,8 @@ def make_view(sources: Sources) -> View:
         searched,
         candidates[0].in_repeats if candidates else "",
     )
-    name = shorten(result["name"], 80)
-    model = result["null_model"]
+    name = shorten(result.name, 80)
+    model = result.null_model
     return View(
         name=name,
         title=f"{name}: {count(len(found), 'significant cluster')}",
@@ -217,32 +226,34 @@ def make_view(sources: Sources) -> View:
         candidates=candidates,
         batch=view_batch(
             sources.scores,
-            [cluster for cluster in result["clusters"] if cluster["significant"]],
+            result.significant,
             {cluster.index: cluster.about for cluster in found},
         ),
         searched=searched,
-        n_repeats=result.get("repeats", {}).get("n", 1),
+        n_repeats=result.repeats.n if result.repeats else 1,
         searches=view_searches(result, forms),
-        continuing=tuple(_view_continuing(result.get("sweep", {}))),
-        copies=tuple(_view_copies(group, sources, forms) for group in _list_groups(result)),
-        n_groups=len(result.get("copies", ())),
-        n_copied=sum(group["size"] for group in result.get("copies", ())),
-        summary_metrics=tuple(_view_metrics(result.get("evaluation", {}))),
-        n_topics=model["n_topics"],
+        continuing=tuple(_view_continuing(result.sweep.clusters)) if result.sweep else (),
+        copies=tuple(
+            _view_copies(group, sources, forms) for group in result.copy_groups[:MOST_GROUPS]
+        ),
+        n_groups=len(result.copy_groups),
+        n_copied=sum(group.size for group in result.copy_groups),
+        summary_metrics=tuple(_view_metrics(result.evaluation)) if result.evaluation else (),
+        n_topics=model.n_topics,
         orders=_draw_orders(model),
         model_facts=(
-            ("topics", f"{model['n_topics']:,}"),
-            ("BIC", f"{model['bic']:,.1f}"),
-            ("topics a document", f"{model['topics_per_document']:.2f}"),
-            ("words of its own a topic", f"{model['salient_words_per_topic']:.1f}"),
+            ("topics", f"{model.n_topics:,}"),
+            ("BIC", f"{model.bic:,.1f}"),
+            ("topics a document", f"{model.topics_per_document:.2f}"),
+            ("words of its own a topic", f"{model.salient_words_per_topic:.1f}"),
         ),
         topics=tuple(tuple(map(clean, words)) for words in sources.topics),
         parts=tuple(
-            (clean(part), *(f"{sizes[name]:,}" for name in ("documents", "tokens", "terms")))
-            for part, sizes in result["corpus"].items()
+            (clean(part), f"{sizes.documents:,}", f"{sizes.tokens:,}", f"{sizes.terms:,}")
+            for part, sizes in result.corpus.items()
         ),
         command=clean(shlex.join(run.get("command") or ("atd-dask", "run", f"{name}.yaml"))),
-        settings=tuple(_flatten({"seed": result["seed"], **settings})),
+        settings=tuple(_flatten({"seed": result.seed, **settings})),
         facts=tuple(_view_run(run)) if run else (),
         versions=tuple(_flatten(run.get("versions") or {})),
         digests=tuple((clean(name), clean(digest)) for name, digest in sources.digests.items()),
@@ -257,49 +268,49 @@ def _look_up(settings: Mapping[str, Any], *keys: str) -> Any:
 
 
 def _view_cluster(
-    cluster: Mapping[str, Any], sources: Sources, level: float | None, forms: Mapping[str, str]
+    cluster: ClusterResult, sources: Sources, level: float | None, forms: Mapping[str, str]
 ) -> ClusterView:
-    words = cluster["salient_words"]
-    raised = [word["word"] for word in words if is_raised(word)]
-    kinds = {word["word"]: "more" if is_raised(word) else "less" for word in words}
-    steps = cluster["growth"]
-    documents = cluster["documents"]
-    support, others = cluster["support"], cluster["reference_support"]
-    found = cluster.get("evaluation")
+    words, steps, documents = cluster.salient_words, cluster.growth, cluster.documents
+    raised = [word.word for word in cluster.raised_words]
+    kinds = {word.word: "more" if word.is_raised else "less" for word in words}
+    support, others = cluster.support, cluster.reference_support
+    found = cluster.evaluation
     return ClusterView(
-        index=cluster["index"],
-        significant=cluster["significant"],
-        size=cluster["size"],
-        documents_text=count(cluster["size"], "document") + _say_copies(cluster),
+        index=cluster.index,
+        significant=cluster.significant,
+        size=cluster.size,
+        documents_text=count(cluster.size, "document") + _say_copies(cluster),
         support="–" if support is None else show_decimal(support),
         search_p_value="–"
-        if cluster["search_p_value"] is None
-        else show_p_value(cluster["search_p_value"]),
-        p_value=show_p_value(cluster["p_value"]),
+        if cluster.search_p_value is None
+        else show_p_value(cluster.search_p_value),
+        p_value=show_p_value(cluster.p_value),
         about=tuple(
             shorten(forms.get(word, word), SUMMARY_LETTERS) for word in raised[:SUMMARY_WORDS]
         ),
         p_sentence=say_p_value(cluster),
         in_repeats=say_found(cluster),
         repeats_sentence=say_repeats(cluster),
-        reason="" if cluster["significant"] else say_reason(cluster, level),
-        histogram=charts.draw_histogram(cluster["bootstrap_scores"], cluster["score"])
-        if cluster["bootstrap_scores"]
+        reason="" if cluster.significant else say_reason(cluster, level),
+        histogram=charts.draw_histogram(cluster.bootstrap_scores, cluster.score)
+        if cluster.bootstrap_scores
         else None,
         search_sentence=say_searches(cluster),
-        searches=charts.draw_searches(others, support) if others else None,
+        searches=charts.draw_searches(others, support) if others and support is not None else None,
         growth_sentence=say_growth(cluster) if steps else "",
         growth=charts.draw_growth(
-            *([step[key] for step in steps] for key in ("score", "share", "failed"))
+            [step.score for step in steps],
+            [step.share for step in steps],
+            [step.failed for step in steps],
         )
         if steps
         else None,
-        occurring=_view_words([word for word in words if word["occurring"]], forms),
+        occurring=_view_words([word for word in words if word.occurring], forms),
         absent=_view_words(
             # Their own probability is the same for all: the most usual ones tell most.
             sorted(
-                (word for word in words if not word["occurring"]),
-                key=lambda word: -word["shared_probability"],
+                (word for word in words if not word.occurring),
+                key=lambda word: -word.shared_probability,
             ),
             forms,
         ),
@@ -307,17 +318,17 @@ def _view_cluster(
             _view_document(place, document, sources, raised, kinds)
             for place, document in enumerate(documents[:MOST_DOCUMENTS], 1)
         ),
-        has_labels=any(document["labels"] for document in documents),
-        has_texts=any(document["row"] in sources.texts for document in documents),
-        metrics=tuple(f"{found[name]:.2f}" for name in METRICS) if found else None,
-        label=clean(found["label"]) if found else "",
+        has_labels=any(document.labels for document in documents),
+        has_texts=any(row in sources.texts for row in cluster.rows),
+        metrics=tuple(f"{getattr(found, name):.2f}" for name in METRICS) if found else None,
+        label=clean(found.label) if found else "",
     )
 
 
-def _view_words(words: Sequence[Mapping[str, Any]], forms: Mapping[str, str]) -> WordList:
+def _view_words(words: Sequence[SalientWord], forms: Mapping[str, str]) -> WordList:
     shown = words[:MOST_WORDS]
     decades = charts.Decades.of(
-        [word[key] for word in shown for key in ("probability", "shared_probability")]
+        [value for word in shown for value in (word.probability, word.shared_probability)]
     )
     return WordList(
         tuple(_view_word(word, decades, forms) for word in shown),
@@ -326,69 +337,61 @@ def _view_words(words: Sequence[Mapping[str, Any]], forms: Mapping[str, str]) ->
     )
 
 
-def _view_word(word: Mapping[str, Any], decades: charts.Decades, forms: Mapping[str, str]) -> Word:
-    own, shared = word["probability"], word["shared_probability"]
+def _view_word(word: SalientWord, decades: charts.Decades, forms: Mapping[str, str]) -> Word:
+    own, shared = word.probability, word.shared_probability
     ratio = math.log(own / shared) if own > 0 and shared > 0 else 0.0
     return Word(
-        clean(forms.get(word["word"], word["word"])),
+        clean(forms.get(word.word, word.word)),
         show_probability(own),
         show_probability(shared),
         show_ratio(own, shared),
         (own, shared, round(ratio, 4)),
         decades.draw_bar(own, shared),
-        bool(word.get("new")),
+        word.new,
     )
 
 
 def _view_document(
     place: int,
-    document: Mapping[str, Any],
+    document: MemberDocument,
     sources: Sources,
     raised: Sequence[str],
     kinds: Mapping[str, str],
 ) -> DocumentRow:
-    counts = sources.counts.get(document["row"], {})
+    counts = sources.counts.get(document.row, {})
     # The most frequent first; among equals, the order of the cluster's words.
     words = sorted((word for word in raised if word in counts), key=lambda word: -counts[word])
     return DocumentRow(
         place,
-        document["row"],
-        clean(document["id"]),
-        sources.links.get(document["row"]),
-        document["share"],
-        charts.draw_share(document["share"]),
-        tuple(map(clean, document["labels"])),
+        document.row,
+        clean(document.id),
+        sources.links.get(document.row),
+        document.share,
+        charts.draw_share(document.share),
+        tuple(map(clean, document.labels)),
         tuple((clean(word), counts[word]) for word in words[:DOCUMENT_WORDS]),
         max(len(words) - DOCUMENT_WORDS, 0),
-        _view_text(sources, document["row"], kinds),
-        tuple(_view_copy(copy, sources) for copy in document.get("copies", ())[:MOST_COPIES]),
-        len(document.get("copies", ())),
+        _view_text(sources, document.row, kinds),
+        tuple(_view_copy(copy, sources) for copy in document.all_copies[:MOST_COPIES]),
+        len(document.all_copies),
     )
 
 
-def _say_copies(cluster: Mapping[str, Any]) -> str:
-    n_copies = cluster.get("n_copies", 0)
-    return f" and {count(n_copies, 'copy', 'copies')}" if n_copies else ""
+def _say_copies(cluster: ClusterResult) -> str:
+    return f" and {count(cluster.n_copies, 'copy', 'copies')}" if cluster.n_copies else ""
 
 
-def _view_copy(copy: Mapping[str, Any], sources: Sources) -> Copy:
-    return Copy(copy["row"], clean(copy["id"]), sources.links.get(copy["row"]))
+def _view_copy(copy: BatchDocument, sources: Sources) -> Copy:
+    return Copy(copy.row, clean(copy.id), sources.links.get(copy.row))
 
 
-def _list_groups(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    groups: Sequence[Mapping[str, Any]] = result.get("copies", ())
-    return groups[:MOST_GROUPS]
-
-
-def _view_copies(
-    group: Mapping[str, Any], sources: Sources, forms: Mapping[str, str]
-) -> CopiesView:
-    documents = group["documents"]
-    passage = _view_text(sources, documents[0]["row"], {})
+def _view_copies(group: CopyGroup, sources: Sources, forms: Mapping[str, str]) -> CopiesView:
+    documents = group.documents
+    passage = _view_text(sources, documents[0].row, {})
     return CopiesView(
-        size=group["size"],
-        cluster=group["cluster"],
-        words=tuple(shorten(forms.get(word, word), SUMMARY_LETTERS) for word in group["words"]),
+        size=group.size,
+        cluster=group.cluster,
+        words=tuple(shorten(forms.get(word, word), SUMMARY_LETTERS) for word in group.words),
         passage=passage and replace(passage, note=""),  # which speaks of a topic
         documents=tuple(_view_copy(document, sources) for document in documents[:MOST_COPIES]),
     )
@@ -401,38 +404,33 @@ def _view_text(sources: Sources, row: int, kinds: Mapping[str, str]) -> Passage 
     return mark_words(text, sources.tokeniser.locate(text), kinds)
 
 
-def _view_continuing(sweep: Mapping[str, Any]) -> Iterator[ContinuingView]:
-    for told in sweep.get("clusters", ()):
-        if told["kind"] == "continuing":
+def _view_continuing(news: Sequence[ClusterNews]) -> Iterator[ContinuingView]:
+    for told in news:
+        if told.kind == "continuing":
             yield ContinuingView(
-                number=told["cluster"],
-                size=told["size"],
-                about=tuple(
-                    shorten(word, SUMMARY_LETTERS)
-                    for word in told.get("written", told["words"])[:SUMMARY_WORDS]
-                ),
-                ids=tuple(shorten(document["id"], 80) for document in told["documents"]),
+                number=told.cluster,
+                size=told.size,
+                about=tuple(shorten(word, SUMMARY_LETTERS) for word in told.forms[:SUMMARY_WORDS]),
+                ids=tuple(shorten(document.id, 80) for document in told.documents),
             )
 
 
-def _view_metrics(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for key, name in (
-        ("group", "mean of the significant clusters"),
-        ("group_of_remaining", "the same, against what earlier clusters had left"),
-        ("individual", "their documents taken together"),
+def _view_metrics(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
+    for name, found in (
+        ("mean of the significant clusters", evaluation.group),
+        ("the same, against what earlier clusters had left", evaluation.group_of_remaining),
+        ("their documents taken together", evaluation.individual),
     ):
-        if key in evaluation:
-            yield name, f"{evaluation[key]['f1']:.2f}", f"{evaluation[key]['auc']:.2f}"
+        yield name, f"{found.f1:.2f}", f"{found.auc:.2f}"
 
 
-def _draw_orders(model: Mapping[str, Any]) -> Markup | None:
+def _draw_orders(model: ModelFigures) -> Markup | None:
     least: dict[int, float] = {}
-    for record in model["order_search"]:
-        n_topics = record["n_topics"]
-        least[n_topics] = min(record["bic"], least.get(n_topics, math.inf))
+    for order in model.order_search:
+        least[order.n_topics] = min(order.bic, least.get(order.n_topics, math.inf))
     if len(least) < 2:
         return None
-    return charts.draw_orders(list(least), list(least.values()), model["n_topics"])
+    return charts.draw_orders(list(least), list(least.values()), model.n_topics)
 
 
 def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

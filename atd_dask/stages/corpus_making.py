@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.documents import PARTS
@@ -14,6 +15,7 @@ from atd_dask.stages.reading import expect_documents, gather_dataset, gather_par
 from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part, store_texts
 from atd_dask.stages.text_settings import lacks_segmentation, resolve_language
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.stage_notes import CorpusSummary
 from atd_dask.text import datasets
 from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
 from atd_dask.text.readers.files import Inputs
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 def make_corpus(
     config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
-) -> dict[str, Any]:
+) -> CorpusSummary:
     """Makes the stores of all parts; gives a summary of each."""
     config = resolve_language(config, progress)
     lexicon = Lexicon()
@@ -63,7 +65,8 @@ def make_corpus(
             for part, documents in parts.items()
         }
         if "test" in parts:
-            digest = summary["test"]["digest"]
-            summary["test"]["texts"] = store_texts(config, "test", parts["test"], digest, progress)
-            warn_of_unseen(config, CorpusStore.open(summary["test"]["path"]), progress)
+            test = summary["test"]
+            texts = store_texts(config, "test", parts["test"], test.digest, progress)
+            summary["test"] = replace(test, texts=texts)
+            warn_of_unseen(config, CorpusStore.open(test.path), progress)
         return summary

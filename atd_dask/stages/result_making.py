@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,26 +14,34 @@ from atd_dask.evaluation.results import (
     FORMAT,
     describe_clusters,
     describe_searches,
-    evaluate_clusters,
+    evaluate_result,
     write_csv,
     write_json,
 )
 from atd_dask.kernels.detection_rules import FoundCluster
+from atd_dask.result_types import (
+    ModelFigures,
+    NormalDocument,
+    OrderFigures,
+    PartSizes,
+    Result,
+)
 from atd_dask.stages.batches import PreparedBatch
 from atd_dask.stages.spreadsheets import guard_table
-from atd_dask.storage.atomic_files import join, write_file
+from atd_dask.storage.atomic_files import write_file
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
-from atd_dask.storage.runs import DOCUMENTS, RESULT
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 
-def describe_part(store: CorpusStore) -> dict[str, int]:
+def describe_part(store: CorpusStore) -> PartSizes:
     """What a result says of a part of the corpus."""
-    sizes = {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
-    return sizes if store.n_copies is None else sizes | {"copies": store.n_copies}
+    return PartSizes(
+        documents=store.n_docs, tokens=store.n_tokens, terms=store.n_words, copies=store.n_copies
+    )
 
 
 def count_words(
@@ -59,10 +67,11 @@ def count_words(
     return counts
 
 
-def write_result(folder: str, result: dict[str, Any], passages: Mapping[int, str]) -> None:
+def write_result(output: str, result: Result, passages: Mapping[int, str]) -> None:
     """Writes result.json and, with passages of texts, clusters.csv."""
-    write_file(join(folder, RESULT), write_json(result))
-    write_file(join(folder, DOCUMENTS), guard_table(write_csv(result["clusters"], passages)))
+    layout = RunLayout(output)
+    write_file(layout.result, write_json(result))
+    write_file(layout.documents, guard_table(write_csv(result.clusters, passages)))
 
 
 def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:
@@ -74,17 +83,17 @@ def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluste
         )
 
 
-def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], dict[str, Any]]:
+def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], NormalDocument]:
     """Tells which document a row of the normal ones is: those of train, then those of validation,
     without copies."""
     rows = {part: stores[part].representatives() for part in ("train", "validation")}
 
-    def name_row(row: int) -> dict[str, Any]:
+    def name_row(row: int) -> NormalDocument:
         part = "train"
         if row >= len(rows[part]):
             part, row = "validation", row - len(rows[part])
         own = int(rows[part][row])
-        return {"part": part, "row": own, "id": stores[part].ids(own, own + 1)[0]}
+        return NormalDocument(part=part, row=own, id=stores[part].ids(own, own + 1)[0])
 
     return name_row
 
@@ -95,8 +104,8 @@ def make_result(
     model: NullModel,
     batch: PreparedBatch,
     found: list[FoundCluster],
-) -> dict[str, Any]:
-    """What result.json says; `found` has the candidates of a batch without its copies, in the order
+) -> Result:
+    """The result; `found` has the candidates of a batch without its copies, in the order
     in which they are listed."""
     test = stores["test"]
     shared, ids, labels = batch.table.shared, test.ids(), test.labels()
@@ -111,32 +120,33 @@ def make_result(
         test.n_words,
     )
     copies = test.copies()
+    groups = None
     if copies is not None:
-        place_in_batch(clusters, rows, copies, ids, labels)
+        clusters = place_in_batch(clusters, rows, copies, ids, labels)
+        chosen = choose_groups(copies)
+        words = count_words(test, [group[0] for group in chosen], unseen=True)
+        usual = dict(zip(batch.vocabulary, shared.tolist(), strict=False)) if chosen else {}
+        groups = describe_copies(chosen, words, usual, clusters, ids, labels)
+    searches = found[0].searches if found else None  # the same for all
     best = next(search for search in model.restarts if model.record in search)
-    result = {
-        "format": FORMAT,
-        "name": config.name,
-        "seed": config.seed,
-        "corpus": {part: describe_part(store) for part, store in stores.items()},
-        "null_model": {
-            "n_topics": model.record.n_topics,
-            "bic": model.record.bic,
-            "order_search": [asdict(record) for record in best],
-            "topics_per_document": model.record.topics_per_document,
-            "salient_words_per_topic": model.record.words_per_topic,
-        },
-        "clusters": clusters,
-    }
-    if found and found[0].searches is not None:  # the same for all
-        result["references"] = describe_searches(
-            found[0].searches, model.vocabulary, name_normal_documents(stores)
-        )
-    if copies is not None:
-        groups = choose_groups(copies)
-        words = count_words(test, [group[0] for group in groups], unseen=True)
-        usual = dict(zip(batch.vocabulary, shared.tolist(), strict=False)) if groups else {}
-        result["copies"] = describe_copies(groups, words, usual, clusters, ids, labels)
+    result = Result(
+        format=FORMAT,
+        name=config.name,
+        seed=config.seed,
+        corpus={part: describe_part(store) for part, store in stores.items()},
+        null_model=ModelFigures(
+            n_topics=model.record.n_topics,
+            bic=model.record.bic,
+            order_search=tuple(OrderFigures(**asdict(record)) for record in best),
+            topics_per_document=model.record.topics_per_document,
+            salient_words_per_topic=model.record.words_per_topic,
+        ),
+        clusters=clusters,
+        references=None
+        if searches is None
+        else describe_searches(searches, model.vocabulary, name_normal_documents(stores)),
+        copies=groups,
+    )
     if config.evaluation.anomalous:
-        result["evaluation"] = evaluate_clusters(clusters, labels, config.evaluation.anomalous)
+        return evaluate_result(result, labels, config.evaluation.anomalous)
     return result

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from atd_dask.errors import InputError
 from atd_dask.evaluation.scores import score_documents
-from atd_dask.storage.atomic_files import join, read_file, write_file
-from atd_dask.storage.runs import RESULT
+from atd_dask.result_types import BatchScores, Result
+from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.runner import Runner
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from atd_dask.storage.corpus import CorpusStore
 
 FORMAT = "atd-dask-scores/1"
-SCORES = "scores.json"
 PLACES = 4  # behind the point
 USUAL = (0.05, 0.5, 0.95)  # quantiles of normal documents
 
@@ -32,51 +33,51 @@ def keep_scores(
     stores: Mapping[str, CorpusStore],
     batch: PreparedBatch,
     rules: DetectionRules,
-    result: Mapping[str, Any],
+    result: Result,
 ) -> None:
     """Writes scores.json beside a result that was written to `output`: columns with an entry for
     each document that was searched, which leaves out copies."""
     rows = stores["test"].representatives()
-    clusters = [
-        np.searchsorted(rows, [document["row"] for document in cluster["documents"]]).tolist()
-        for cluster in result["clusters"]
-        if cluster["significant"]
-    ]
+    clusters = [np.searchsorted(rows, cluster.rows).tolist() for cluster in result.significant]
     normal = stores["validation"].without_copies()
     scores = score_documents(runner, rules.fitter(batch.table), batch.documents, normal, clusters)
     usual = np.quantile(scores.usual, USUAL) if len(scores.usual) else np.zeros(0)
-    told = {
-        "format": FORMAT,
-        "result": _hash_result(output),
-        "usual": _list_numbers(usual),
-        "row": rows.tolist(),
-        "surprise": _list_numbers(scores.surprise),
-        "novelty": _list_numbers(scores.novelty),
-        "nearest": [number + 1 if number >= 0 else None for number in scores.nearest.tolist()],
-        "log_odds": _list_numbers(scores.log_odds),
-    }
-    content = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
-    write_file(join(output, SCORES), content + b"\n")
+    told = BatchScores(
+        format=FORMAT,
+        result=_hash_result(output),
+        usual=_list_numbers(usual),
+        row=tuple(rows.tolist()),
+        surprise=_list_numbers(scores.surprise),
+        novelty=_list_numbers(scores.novelty),
+        nearest=tuple(number + 1 if number >= 0 else None for number in scores.nearest.tolist()),
+        log_odds=_list_numbers(scores.log_odds),
+    )
+    content = json.dumps(told.to_json(), separators=(",", ":"), allow_nan=False).encode()
+    write_file(RunLayout(output).scores, content + b"\n")
 
 
-def read_scores(output: str) -> dict[str, Any] | None:
+def read_scores(output: str) -> BatchScores | None:
     """The scores that belong to the result in `output`; None where there are none, as for one of an
     earlier version."""
-    content = read_file(join(output, SCORES))
+    content = read_file(RunLayout(output).scores)
     try:
         told = None if content is None else json.loads(content)
     except ValueError:
         return None
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         return None
-    return told if told["result"] == _hash_result(output) else None
+    try:
+        scores = BatchScores.from_json(told)
+    except InputError:
+        return None
+    return scores if scores.result == _hash_result(output) else None
 
 
 def _hash_result(output: str) -> str:
-    return hashlib.sha256(read_file(join(output, RESULT)) or b"").hexdigest()
+    return hashlib.sha256(read_file(RunLayout(output).result) or b"").hexdigest()
 
 
-def _list_numbers(values: Floats) -> list[float | None]:
+def _list_numbers(values: Floats) -> tuple[float | None, ...]:
     """Rounded; what is missing, or without end, is None."""
     rounded = [round(value, PLACES) for value in values.tolist()]
-    return [value if np.isfinite(value) else None for value in rounded]
+    return tuple(value if np.isfinite(value) else None for value in rounded)

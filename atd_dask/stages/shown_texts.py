@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from atd_dask.evaluation.results import is_raised
-from atd_dask.storage.atomic_files import join
+from atd_dask.result_types import BatchDocument, MemberDocument, Result
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locations import Location
-from atd_dask.storage.runs import sweep_name, texts_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.texts import TextStore
 from atd_dask.text.options import read_text
 from atd_dask.text.passages import find_forms, join_excerpt, mark_words
@@ -19,15 +17,17 @@ from atd_dask.text.words import Tokeniser
 MOST_TEXTS = 200  # of a cluster
 MOST_GROUPS = 50  # of copies
 
-Documents = Sequence[Mapping[str, Any]]  # as a result has them
+Documents = Sequence[MemberDocument | BatchDocument]
 
 
-def read_shown_texts(output: str, result: Mapping[str, Any]) -> dict[int, str]:
+def read_shown_texts(output: str, result: Result) -> dict[int, str]:
     """The texts of a result that people get to see, by their rows, where they are kept: of the
     first documents of each cluster, and of one for each group of copies."""
-    shown = [d for cluster in result["clusters"] for d in cluster["documents"][:MOST_TEXTS]]
-    shown += [group["documents"][0] for group in result.get("copies", ())[:MOST_GROUPS]]
-    of_sweep = any("sweep" in document for document in shown)
+    shown: list[MemberDocument | BatchDocument] = []
+    for cluster in result.clusters:
+        shown += cluster.documents[:MOST_TEXTS]
+    shown += [group.documents[0] for group in result.copy_groups[:MOST_GROUPS]]
+    of_sweep = any(document.sweep is not None for document in shown)
     return (read_texts_of_sweeps if of_sweep else read_texts)(output, shown)
 
 
@@ -40,19 +40,19 @@ class Wording:
     passages: Mapping[int, str]
 
 
-def read_wording(output: str, result: Mapping[str, Any], test: CorpusStore) -> Wording:
+def read_wording(output: str, result: Result, test: CorpusStore) -> Wording:
     """The wording of the texts that people get to see; empty where no texts are kept."""
     texts = read_shown_texts(output, result)
     tokeniser = find_tokeniser(test) if texts else None
     if tokeniser is None:
         return Wording({}, {})
     passages = {}
-    for cluster in result["clusters"]:
-        kinds = {word["word"]: "more" for word in cluster["salient_words"] if is_raised(word)}
-        for document in cluster["documents"]:
-            if (text := texts.get(document["row"])) is not None:
+    for cluster in result.clusters:
+        kinds = {word.word: "more" for word in cluster.raised_words}
+        for row in cluster.rows:
+            if (text := texts.get(row)) is not None:
                 passage = mark_words(text, tokeniser.locate(text), kinds)
-                passages[document["row"]] = join_excerpt(passage)
+                passages[row] = join_excerpt(passage)
     return Wording(find_forms(texts.values(), tokeniser), passages)
 
 
@@ -60,31 +60,32 @@ def read_texts(output: str, documents: Documents) -> dict[int, str]:
     """The texts of some documents by their rows, where they are kept; of the store, the chunks that
     have them are read."""
     store = open_texts(output, "test")
-    rows = {document["row"] for document in documents}
+    rows = {document.row for document in documents}
     return {} if store is None else {row: store.read(row) for row in sorted(rows)}
 
 
 def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
     """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
     texts: dict[int, str] = {}
-    for sweep in sorted({document["sweep"] for document in documents}):
-        folder = Location.of(output).sibling(sweep_name(sweep)).url
-        store = open_texts(folder, "new")
+    for sweep in sorted({document.sweep for document in documents if document.sweep is not None}):
+        layout = RunLayout(output).neighbour(sweep)
+        store = open_texts(layout.folder, "new")
         if store is not None:
-            ids = CorpusStore.open(join(folder, "corpus", "new.zarr")).ids()
+            ids = CorpusStore.open(layout.corpus("new")).ids()
             places = {id: row for row, id in enumerate(ids)}
-            mine = [document for document in documents if document["sweep"] == sweep]
-            texts |= {document["row"]: store.read(places[document["id"]]) for document in mine}
+            mine = [document for document in documents if document.sweep == sweep]
+            texts |= {document.row: store.read(places[document.id]) for document in mine}
     return texts
 
 
 def open_texts(output: str, part: str) -> TextStore | None:
     """The texts of a part; None where there are none, or those of other documents."""
-    path = texts_path(output, part)
+    layout = RunLayout(output)
+    path = layout.texts(part)
     if not Location.of(path).names():
         return None
     store = TextStore.open(path)
-    corpus = CorpusStore.open(join(output, "corpus", f"{part}.zarr"))
+    corpus = CorpusStore.open(layout.corpus(part))
     return store if store.corpus == corpus.digest else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from atd_dask.kernels.jit import STORE
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.locations import Location
-from atd_dask.storage.runs import corpus_path, texts_path
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.stage_notes import PartSummary, SkippedDocuments, TextsSummary
 from atd_dask.storage.texts import TextStore, TextWriter
 from atd_dask.text.counting import CountSpool, Encoding
 from atd_dask.text.options import describe_text
@@ -57,10 +58,10 @@ def store_part(
     vocabulary: Sequence[str],
     progress: Progress,
     copies: Copies | None = None,
-) -> dict[str, Any]:
+) -> PartSummary:
     """Writes documents as a part of the corpus, over a vocabulary; gives a summary."""
     encoding = Encoding.choose(documents, vocabulary)
-    path = corpus_path(config.output, part)
+    path = RunLayout(config.output).corpus(part)
     attributes = {
         "part": part,
         "dataset": config.corpus.dataset,
@@ -78,28 +79,28 @@ def store_part(
             n_unseen += int(unseen.counts.sum())
             task.advance(len(batch))
     store = CorpusStore.open(path)
-    return {
-        "path": path,
-        "digest": store.digest,
-        "documents": store.n_docs,
-        "copies": store.n_copies,
-        "tokens": store.n_tokens,
-        "terms": store.n_words,
-        "unseen_terms": len(encoding.unseen_words),
-        "unseen_tokens": n_unseen,
-        "skipped": {
-            reason: {"documents": number, "first": documents.examples[reason]}
+    return PartSummary(
+        path=path,
+        digest=store.digest,
+        documents=store.n_docs,
+        copies=store.n_copies,
+        tokens=store.n_tokens,
+        terms=store.n_words,
+        unseen_terms=len(encoding.unseen_words),
+        unseen_tokens=n_unseen,
+        skipped={
+            reason: SkippedDocuments(documents=number, first=documents.examples[reason])
             for reason, number in documents.skipped.items()
         },
-    }
+    )
 
 
 def store_texts(
     config: RunConfig, part: str, documents: CountSpool, corpus: str, progress: Progress
-) -> dict[str, Any] | None:
+) -> TextsSummary | None:
     """Stores the texts of a part, if there are any and they are to be kept; else removes those of
     an earlier run."""
-    path = texts_path(config.output, part)
+    path = RunLayout(config.output).texts(part)
     if not documents.has_texts:
         Location.of(path).remove()
         return None
@@ -110,4 +111,4 @@ def store_texts(
         for batch in documents.batches():
             writer.append(batch.texts or ())
             task.advance(len(batch))
-    return {"path": path, "digest": TextStore.open(path).digest}
+    return TextsSummary(path=path, digest=TextStore.open(path).digest)

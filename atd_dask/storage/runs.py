@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atd_dask.storage.atomic_files import join, read_file, write_file
+from atd_dask.errors import InputError
+from atd_dask.result_types import Result
+from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.locations import Location
 from atd_dask.storage.locks import read_owner
+from atd_dask.storage.run_layout import RunLayout
 
-MODEL = "null_model.zarr"
-RUN = "run.json"
-RESULT = "result.json"
-DOCUMENTS = "clusters.csv"
-# What people look for in the folder of a run.
-SHOWN = {"result": RESULT, "documents": DOCUMENTS, "report": "report.html", "run": RUN}
 # Of a cluster, what is long and for programs.
 DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "reference_support"})
 
@@ -25,70 +22,91 @@ DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "reference_suppo
 class RunFolders:
     """Where training and detection leave what they make."""
 
-    model: str  # the null model, and what it takes to go on
-    results: tuple[str, ...]  # written to the first; another may have the same result already
+    model: RunLayout  # the null model, and what it takes to go on
+    results: tuple[RunLayout, ...]  # written to the first; another may have the same already
 
     @property
-    def result(self) -> str:
+    def result(self) -> RunLayout:
         return self.results[0]
 
 
 def run_folders(output: str) -> RunFolders:
     """The folders of a run that is made once."""
-    return RunFolders(output, (output, _repeat_folder(output, 1)))
+    layout = RunLayout(output)
+    return RunFolders(layout, (layout, layout.repeat(1)))
 
 
 def repeat_folders(output: str, repeat: int) -> RunFolders:
     """The folders of a repeat, from 1 on. The first takes the null model of the run itself and
     gives the result that the run would have alone; the others have both to themselves."""
-    own = _repeat_folder(output, repeat)
-    return RunFolders(output, (own, output)) if repeat == 1 else RunFolders(own, (own,))
-
-
-def _repeat_folder(output: str, repeat: int) -> str:
-    return join(output, "repeats", str(repeat))
+    layout = RunLayout(output)
+    own = layout.repeat(repeat)
+    return RunFolders(layout, (own, layout)) if repeat == 1 else RunFolders(own, (own,))
 
 
 def write_run(output: str, record: Mapping[str, Any]) -> None:
     # Text that no encoding can hold, such as a broken file name, is escaped.
     content = json.dumps(record, indent=1, allow_nan=False, default=str)
-    write_file(join(output, RUN), content.encode("ascii") + b"\n")
+    write_file(RunLayout(output).record, content.encode("ascii") + b"\n")
 
 
 def read_run(output: str) -> dict[str, Any] | None:
     """What `run.json` says, or None where there is none or it is not ours."""
-    return _read_object(output, RUN)
+    return _read_object(RunLayout(output).record)
 
 
-def read_result(output: str) -> dict[str, Any] | None:
-    """What `result.json` says, or None where there is none or it is not ours."""
-    return _read_object(output, RESULT)
+def read_result(output: str) -> Result | None:
+    """The result, or None where there is none or it is not ours."""
+    path = RunLayout(output).result
+    told = _read_object(path)
+    try:
+        return None if told is None else Result.from_json(told)
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
 
 
 def list_places(output: str) -> dict[str, str]:
     """Where what a run made is, as far as it is there."""
-    there = Location.of(output).names()
-    return {what: join(output, name) for what, name in SHOWN.items() if name in there}
+    there, layout = Location.of(output).names(), RunLayout(output)
+    shown = {
+        "result": layout.result,
+        "documents": layout.documents,
+        "report": layout.report,
+        "run": layout.record,
+    }
+    return {what: path for what, path in shown.items() if layout.relative(path) in there}
 
 
-def describe_run(output: str) -> dict[str, Any] | None:
-    """A summary of the folder of a run, fit for JSON; None where there is no run."""
+@dataclass(frozen=True)
+class RunSummary:
+    """What the folder of a run holds."""
+
+    writer: str | None  # who is writing it just now
+    run: dict[str, Any] | None  # run.json
+    result: Result | None
+    places: dict[str, str]  # where what people look for is
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON, without the details of clusters."""
+        result = None if self.result is None else self.result.to_json()
+        for cluster in () if result is None else result["clusters"]:
+            for name in DETAILS:
+                del cluster[name]
+        return {
+            "kind": "run",
+            "writer": self.writer,
+            "run": self.run,
+            "result": result,
+            "places": self.places,
+        }
+
+
+def describe_run(output: str) -> RunSummary | None:
+    """A summary of the folder of a run; None where there is no run."""
     run, result, owner = read_run(output), read_result(output), read_owner(output)
     if run is None and result is None:
         return None
-    if result is not None:
-        clusters = [
-            {name: value for name, value in cluster.items() if name not in DETAILS}
-            for cluster in result["clusters"]
-        ]
-        result = result | {"clusters": clusters}
-    return {
-        "kind": "run",
-        "writer": None if owner is None else str(owner),
-        "run": run,
-        "result": result,
-        "places": list_places(output),
-    }
+    return RunSummary(None if owner is None else str(owner), run, result, list_places(output))
 
 
 def has_report(output: str) -> bool:
@@ -102,40 +120,13 @@ def is_finished(output: str, stages: Sequence[str]) -> bool:
 
 def read_note(output: str, stage: str) -> bytes | None:
     """What a stage noted when it was finished last: the same bytes as long as it is reused."""
-    return read_file(join(output, "stages", f"{stage}.json"))
+    return read_file(RunLayout(output).stage_note(stage))
 
 
-def _read_object(output: str, name: str) -> dict[str, Any] | None:
+def _read_object(path: str) -> dict[str, Any] | None:
     try:
-        content = json.loads(read_file(join(output, name)) or b"null")
+        content = json.loads(read_file(path) or b"null")
     except ValueError:
         return None
     ours = isinstance(content, dict) and str(content.get("format")).startswith("atd-dask-")
     return content if ours else None
-
-
-def corpus_path(output: str, part: str) -> str:
-    """Where the store of a part is."""
-    return join(output, "corpus", f"{part}.zarr")
-
-
-def texts_path(output: str, part: str = "test") -> str:
-    """Where the texts of a part are, if they are kept."""
-    return join(output, "corpus", f"{part}-texts.zarr")
-
-
-def model_path(output: str) -> str:
-    """Where the null model is."""
-    return join(output, MODEL)
-
-
-def sweep_name(sweep: int) -> str:
-    return f"{sweep:04d}"
-
-
-def sweep_folder(output: str, sweep: int) -> str:
-    return join(output, "sweeps", sweep_name(sweep))
-
-
-def model_folder(output: str, generation: int) -> str:
-    return join(output, "models", f"{generation:04d}")

@@ -4,9 +4,137 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from atd_dask.storage.atomic_files import join, read_file, write_file
+from atd_dask.errors import AtdError, InputError
+from atd_dask.result_types import OMITTED, JsonRecord
+from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.models import read_digest
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.texts import TextStore
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextsSummary(JsonRecord):
+    """The texts that are kept of a part."""
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkippedDocuments(JsonRecord):
+    """Documents that were skipped for the same reason."""
+
+    documents: int
+    first: str  # where the first of them is
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartSummary(JsonRecord):
+    """A part of the corpus that was stored."""
+
+    path: str
+    digest: str
+    documents: int
+    copies: int | None  # None where they were not looked for
+    tokens: int
+    terms: int
+    unseen_terms: int
+    unseen_tokens: int
+    skipped: Mapping[str, SkippedDocuments]  # by the reason
+    texts: TextsSummary | None = field(default=None, metadata=OMITTED)
+
+    def is_whole(self) -> bool:
+        """Whether the stores are still there, and the same."""
+        try:
+            return CorpusStore.open(self.path).digest == self.digest and (
+                self.texts is None or TextStore.open(self.texts.path).digest == self.texts.digest
+            )
+        except AtdError:
+            return False
+
+
+CorpusSummary = Mapping[str, PartSummary]  # by the name of the part
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSummary(JsonRecord):
+    """A null model that was trained."""
+
+    path: str
+    digest: str
+    n_topics: int
+    bic: float
+    topics_per_document: float
+    salient_words_per_topic: float
+
+    def is_whole(self) -> bool:
+        """Whether the model is still there, and the same."""
+        try:
+            return read_digest(self.path) == self.digest
+        except AtdError:
+            return False
+
+
+def reuse_or_make(
+    layout: RunLayout,
+    stage: str,
+    key: str,
+    load: Callable[[Mapping[str, Any]], T | None],
+    make: Callable[[], T],
+    describe: Callable[[T], Mapping[str, Any]],
+    *,
+    fresh: bool = False,
+) -> tuple[T, bool]:
+    """What a stage gives: kept from before if it was made from the same things, or made now.
+
+    Parameters
+    ----------
+    layout
+        The folder that notes the stage.
+    key
+        The identity of the stage, from `stage_key`.
+    load
+        Reads what was kept, from the note of the stage; None where it is not whole any more.
+    make
+        Makes it, and puts it in its place.
+    describe
+        What the note says of it, fit for JSON.
+    fresh
+        Whether it is made in any case.
+
+    Returns
+    -------
+    tuple
+        What the stage gives, and whether it was kept from before.
+    """
+    note = None if fresh else finished_stage(layout.folder, stage, key)
+    try:
+        kept = None if note is None else load(note)
+    except InputError:  # of an earlier version
+        kept = None
+    if kept is not None:
+        return kept, True
+    made = make()
+    finish_stage(layout.folder, stage, key, describe(made))
+    return made, False
+
+
+def load_corpus(note: Mapping[str, Any]) -> CorpusSummary | None:
+    """The parts of a corpus, None where a store of them is not whole any more."""
+    parts = {name: PartSummary.from_json(told) for name, told in note.items()}
+    return parts if all(part.is_whole() for part in parts.values()) else None
+
+
+def describe_corpus(parts: CorpusSummary) -> dict[str, Any]:
+    """The parts of a corpus, as a note says it."""
+    return {name: part.to_json() for name, part in parts.items()}
 
 
 def stage_key(*parts: object) -> str:
@@ -15,22 +143,18 @@ def stage_key(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def finish_stage(output: str, stage: str, key: str, summary: dict[str, Any]) -> None:
+def finish_stage(output: str, stage: str, key: str, summary: Mapping[str, Any]) -> None:
     """Notes that a stage is finished; to be called when all it has made is in its place."""
     content = json.dumps({"key": key, "summary": summary}, indent=1)
-    write_file(_place(output, stage), content.encode() + b"\n")
+    write_file(RunLayout(output).stage_note(stage), content.encode() + b"\n")
 
 
 def finished_stage(output: str, stage: str, key: str) -> dict[str, Any] | None:
     """The summary of a stage that was finished from the same things, or None."""
-    content = read_file(_place(output, stage))
+    content = read_file(RunLayout(output).stage_note(stage))
     try:
         noted = json.loads(content or b"null")
         summary: dict[str, Any] | None = noted["summary"] if noted["key"] == key else None
     except (ValueError, TypeError, KeyError):
         return None
     return summary
-
-
-def _place(output: str, stage: str) -> str:
-    return join(output, "stages", f"{stage}.json")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
-from atd_dask.storage.atomic_files import join, read_file
-from atd_dask.storage.runs import sweep_folder
+from atd_dask.result_types import Alert, ClusterNews
+from atd_dask.storage.atomic_files import read_file
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.alerts import deliver, list_channels
 from atd_dask.sweeps.plan import commit
-from atd_dask.sweeps.state import ALERT, SweepState
+from atd_dask.sweeps.state import SweepState
 from atd_dask.wording import hide_credentials
 
 if TYPE_CHECKING:
@@ -24,20 +25,21 @@ CALLER = "caller"
 
 
 def make_alert(
-    config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "format": ALERT_FORMAT,
-        "name": config.name,
-        "sweep": number,
-        "result": hide_credentials(join(sweep_config.output, "result.json")),
-        "report": hide_credentials(join(sweep_config.output, "report.html")),
-        "clusters": news,
-    }
+    config: RunConfig, sweep_config: RunConfig, number: int, news: Sequence[ClusterNews]
+) -> Alert:
+    layout = RunLayout(sweep_config.output)
+    return Alert(
+        format=ALERT_FORMAT,
+        name=config.name,
+        sweep=number,
+        result=hide_credentials(layout.result),
+        report=hide_credentials(layout.report),
+        clusters=tuple(news),
+    )
 
 
 def find_alert(config: RunConfig, sweep: str) -> str:
-    return join(sweep_folder(config.output, int(sweep)), ALERT)
+    return RunLayout(config.output).sweep(int(sweep)).alert
 
 
 def deliver_alerts(

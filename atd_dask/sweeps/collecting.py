@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from atd_dask.stages.checks import warn_of_skipped, warn_of_unseen
 from atd_dask.stages.reading import counted_pieces, open_counted
 from atd_dask.stages.storing import store_part, store_texts
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.stage_notes import PartSummary
 from atd_dask.sweeps.journal import NO_KEYS, Journal, Keys, join_keys, make_key
 from atd_dask.text import readers
 from atd_dask.text.counting import CountSpool, Lexicon, WordCounts, count_shard
@@ -35,7 +36,7 @@ FEW_SHARDS = 3
 class Collected:
     """New documents, stored, and the keys by which they and their files are known again."""
 
-    summary: dict[str, Any] | None  # None where there is no new document
+    summary: PartSummary | None  # None where there is no new document
     keys: Keys
 
 
@@ -67,8 +68,8 @@ def collect(
         summary = None
         if documents.n_docs:
             summary = store_part(config, "new", documents, train.vocabulary, progress)
-            store_texts(config, "new", documents, summary["digest"], progress)
-            warn_of_unseen(config, CorpusStore.open(summary["path"]), progress)
+            store_texts(config, "new", documents, summary.digest, progress)
+            warn_of_unseen(config, CorpusStore.open(summary.path), progress)
     return Collected(summary, np.concatenate([NO_KEYS, *keys, join_keys(repository.files)]))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.result_types import JsonRecord
 from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.locations import Location
@@ -38,7 +39,7 @@ def join_keys(keys: list[bytes]) -> Keys:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Segment(JsonRecord):
     """A file of the journal."""
 
     name: str

@@ -25,7 +25,7 @@ from atd_dask.kernels.next_document import Batch
 from atd_dask.kernels.word_switches import add_topic
 from atd_dask.stages.storing import store_part
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, sweep_folder
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.state import KnownCluster
 from atd_dask.text.counting import Encoding, WordCounts
@@ -52,8 +52,7 @@ class Recognised:
 
 
 def known_path(config: RunConfig, sweep: int) -> str:
-    path: str = corpus_path(sweep_folder(config.output, sweep), "known")
-    return path
+    return RunLayout(config.output).sweep(sweep).corpus("known")
 
 
 def recognise(

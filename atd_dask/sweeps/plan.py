@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.consistency import GROWING, ONCE
 from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import AtdError, InputError
-from atd_dask.storage.atomic_files import join
+from atd_dask.result_types import JsonRecord
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, sweep_folder
-from atd_dask.storage.stage_notes import stage_key
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.stage_notes import PartSummary, stage_key
 from atd_dask.sweeps.collecting import collect
+from atd_dask.sweeps.journal import Segment
 from atd_dask.sweeps.retraining import FIRST, batch_store, find_reason, model_config
-from atd_dask.sweeps.state import PLAN, SweepState, read_object, write_object, write_state
+from atd_dask.sweeps.state import SweepState, read_object, write_object, write_state
 from atd_dask.text.options import describe_text
 from atd_dask.wording import alternatives
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPlan(JsonRecord):
+    """What a sweep is about; with it a sweep is under way."""
+
+    sweep: int
+    started: str
+    seconds: float  # that it took to look for new documents
+    new: PartSummary
+    segments: tuple[Segment, ...]  # of the journal after it
+    reason: str | None  # why the null model is trained for it
 
 
 def check_repository(config: RunConfig) -> None:
@@ -54,17 +67,17 @@ def commit(config: RunConfig, state: SweepState) -> SweepState:
 
 def make_plan(
     config: RunConfig, state: SweepState, client: Client, progress: Progress
-) -> tuple[SweepState, dict[str, Any] | None]:
+) -> tuple[SweepState, SweepPlan | None]:
     """Looks for new documents; without any, files that were read in vain are noted all the same."""
     assert state.model is not None
     number = state.sweep + 1
-    folder = sweep_folder(config.output, number)
+    layout = RunLayout(config.output).sweep(number)
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     train = CorpusStore.open(
-        corpus_path(model_config(config, state.model.generation).output, "train")
+        RunLayout(model_config(config, state.model.generation).output).corpus("train")
     )
     journal = state.journal(config.output)
-    collected = collect(replace(config, output=folder), journal, train, client, progress)
+    collected = collect(replace(config, output=layout.folder), journal, train, client, progress)
     taken = {segment.name for segment in state.segments}
     name = next(n for n in (f"{number:04d}-{i}" for i in range(len(taken) + 1)) if n not in taken)
     later = journal.add(name, collected.keys)
@@ -72,25 +85,26 @@ def make_plan(
         if later is not journal:
             state = commit(config, replace(state, segments=later.segments))
         return state, None
-    plan = {
-        "sweep": number,
-        "started": started,
-        "seconds": round(time.monotonic() - start, 3),
-        "new": collected.summary,
-        "segments": [{"name": s.name, "keys": s.keys} for s in later.segments],
-        "reason": find_reason(config.sweep, state) if state.sweep else FIRST,
-    }
-    write_object(join(folder, PLAN), plan)
+    plan = SweepPlan(
+        sweep=number,
+        started=started,
+        seconds=round(time.monotonic() - start, 3),
+        new=collected.summary,
+        segments=later.segments,
+        reason=find_reason(config.sweep, state) if state.sweep else FIRST,
+    )
+    write_object(layout.plan, plan.to_json())
     return state, plan
 
 
-def read_plan(config: RunConfig, state: SweepState) -> dict[str, Any] | None:
+def read_plan(config: RunConfig, state: SweepState) -> SweepPlan | None:
     """The plan of a sweep that was cut off."""
-    plan = read_object(join(sweep_folder(config.output, state.sweep + 1), PLAN))
-    if plan is None:
+    told = read_object(RunLayout(config.output).sweep(state.sweep + 1).plan)
+    if told is None:
         return None
+    plan = SweepPlan.from_json(told)
     try:
-        whole = batch_store(config, plan["sweep"]).digest == plan["new"]["digest"]
+        whole = batch_store(config, plan.sweep).digest == plan.new.digest
     except AtdError:
         whole = False
     return plan if whole else None

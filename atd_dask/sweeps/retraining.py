@@ -18,8 +18,14 @@ from atd_dask.kernels.streams import open_stream
 from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
-from atd_dask.storage.runs import corpus_path, model_folder, model_path, sweep_folder
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.stage_notes import (
+    CorpusSummary,
+    describe_corpus,
+    load_corpus,
+    reuse_or_make,
+    stage_key,
+)
 from atd_dask.sweeps.assembly import Assembly, Mask, gather
 from atd_dask.sweeps.state import SweepState
 
@@ -34,15 +40,14 @@ def model_config(config: RunConfig, generation: int) -> RunConfig:
     """The run that makes a null model: its folder has the model and what it was trained on."""
     return replace(
         config,
-        output=model_folder(config.output, generation),
+        output=RunLayout(config.output).model_run(generation).folder,
         corpus=replace(config.corpus, test=None),
     )
 
 
 def batch_store(config: RunConfig, sweep: int) -> CorpusStore:
     """The new documents of a sweep."""
-    folder = sweep_folder(config.output, sweep)
-    return CorpusStore.open(corpus_path(folder, "new"))
+    return CorpusStore.open(RunLayout(config.output).sweep(sweep).corpus("new"))
 
 
 def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
@@ -81,9 +86,9 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
 def measure_model(model_run: RunConfig, client: Client) -> tuple[float, float]:
     """The share of words that the vocabulary lacks, and the log-likelihood of a word, in documents
     that the model was not trained on."""
-    store = CorpusStore.open(corpus_path(model_run.output, "validation"))
+    store = CorpusStore.open(RunLayout(model_run.output).corpus("validation"))
     n_unseen = int(store.unseen().sum())
-    fitter = rules_of(model_run).fitter(read_model(model_path(model_run.output)).table)
+    fitter = rules_of(model_run).fitter(read_model(RunLayout(model_run.output).model).table)
     _, fit = fit_corpus(Runner(client), store, fitter)
     n_known = max(int(fit.lengths.sum()), 1)
     return n_unseen / (n_known + n_unseen), float(fit.log_likelihoods.sum()) / n_known
@@ -95,7 +100,9 @@ def gather_normal(
     """Stores the latest documents that are in no reported cluster, nor still being tested."""
     assert state.model is not None
     first = model_config(config, 1)
-    begin = [CorpusStore.open(corpus_path(first.output, part)) for part in ("train", "validation")]
+    begin = [
+        CorpusStore.open(RunLayout(first.output).corpus(part)) for part in ("train", "validation")
+    ]
     n_first = sum(store.n_docs for store in begin)
     wanted = config.sweep.retrain.documents or n_first
     sweeps = range(1, state.sweep - config.sweep.window + 1)
@@ -115,29 +122,30 @@ def gather_normal(
         config.corpus.validation_share,
         config.corpus.copies,
     )
-    done = finished_stage(model_run.output, "ingest", key)
-    if done is not None:
-        return
-    keep = choose_latest([store.ids() for store in stores], reported, wanted)
-    with ExitStack() as scratch:
-        normal = Assembly.of(stores, keep)
-        documents = scratch.enter_context(closing(gather(normal.pieces())))
-        share = begin[1].n_docs / max(n_first, 1)
-        aside = np.zeros(documents.n_docs, dtype=np.bool_)
-        stream = open_stream(config.seed, f"validation/{model_run.output.rpartition('/')[2]}")
-        order = stream.permutation(documents.n_docs)
-        aside[order[: round(share * documents.n_docs)]] = True
-        divided = documents.divide([~aside, aside])
-        parts = dict(zip(("train", "validation"), divided, strict=True))
-        for part in divided:
-            scratch.enter_context(closing(part))
-        vocabulary = choose_vocabulary(config, parts["train"])
-        copies = look_for_copies(config, parts, client, progress)
-        summary = {
-            name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
-            for name, part in parts.items()
-        }
-    finish_stage(model_run.output, "ingest", key, summary)
+
+    def make() -> CorpusSummary:
+        keep = choose_latest([store.ids() for store in stores], reported, wanted)
+        with ExitStack() as scratch:
+            normal = Assembly.of(stores, keep)
+            documents = scratch.enter_context(closing(gather(normal.pieces())))
+            share = begin[1].n_docs / max(n_first, 1)
+            aside = np.zeros(documents.n_docs, dtype=np.bool_)
+            stream = open_stream(config.seed, f"validation/{model_run.output.rpartition('/')[2]}")
+            order = stream.permutation(documents.n_docs)
+            aside[order[: round(share * documents.n_docs)]] = True
+            divided = documents.divide([~aside, aside])
+            parts = dict(zip(("train", "validation"), divided, strict=True))
+            for part in divided:
+                scratch.enter_context(closing(part))
+            vocabulary = choose_vocabulary(config, parts["train"])
+            copies = look_for_copies(config, parts, client, progress)
+            return {
+                name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
+                for name, part in parts.items()
+            }
+
+    layout = RunLayout(model_run.output)
+    reuse_or_make(layout, "ingest", key, load_corpus, make, describe_corpus)
 
 
 def choose_latest(ids: Sequence[Sequence[str]], reported: set[str], wanted: int) -> list[Mask]:

@@ -17,18 +17,17 @@ index.html          the same for people
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.storage.atomic_files import join, read_file, write_file
-from atd_dask.storage.runs import sweep_folder
+from atd_dask.result_types import SweepLine
+from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.journal import Journal, Segment
 
 FORMAT = "atd-dask-sweeps/1"
-STATE, PLAN, LINE, ALERT = "state.json", "plan.json", "sweep.json", "alert.json"
-HISTORY, PAGE = "history.jsonl", "index.html"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +80,16 @@ class SweepState:
     pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # sweep → who is to hear
 
     def journal(self, output: str) -> Journal:
-        return Journal(join(output, "journal"), self.segments)
+        return Journal(RunLayout(output).journal, self.segments)
 
 
 def write_state(output: str, state: SweepState) -> None:
-    write_object(join(output, STATE), {"format": FORMAT, **asdict(state)})
+    write_object(RunLayout(output).state, {"format": FORMAT, **asdict(state)})
 
 
 def read_state(output: str) -> SweepState | None:
     """The state, or None where no sweep has begun."""
-    path = join(output, STATE)
+    path = RunLayout(output).state
     content = read_file(path)
     if content is None:
         return None
@@ -130,23 +129,30 @@ def read_object(path: str) -> dict[str, Any] | None:
     return value
 
 
-def read_history(output: str, last: int) -> tuple[list[dict[str, Any]], bool]:
+def read_history(output: str, last: int) -> tuple[list[SweepLine], bool]:
     """The lines of all sweeps up to the last, and whether the history has all of them."""
-    content = read_file(join(output, HISTORY)) or b""
-    lines = [json.loads(line) for line in content.splitlines()]
-    lines = [line for index, line in enumerate(lines, 1) if line["sweep"] == index <= last]
+    layout = RunLayout(output)
+    content = read_file(layout.history) or b""
+    lines = [SweepLine.from_json(json.loads(line)) for line in content.splitlines()]
+    lines = [line for index, line in enumerate(lines, 1) if line.sweep == index <= last]
     missing = range(len(lines) + 1, last + 1)
     for sweep in missing:
-        path = join(sweep_folder(output, sweep), LINE)
-        line = read_object(path)
-        if line is None:
-            raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
-        lines.append(line)
+        lines.append(read_line(output, sweep))
     return lines, not missing
 
 
-def write_history(output: str, lines: list[dict[str, Any]], page: bytes) -> None:
+def read_line(output: str, sweep: int) -> SweepLine:
+    """The line of a sweep that was committed."""
+    path = RunLayout(output).sweep(sweep).line
+    line = read_object(path)
+    if line is None:
+        raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
+    return SweepLine.from_json(line)
+
+
+def write_history(output: str, lines: Sequence[SweepLine], page: bytes) -> None:
     """Writes the page, and last the history: as long as that lacks a line, it is done again."""
-    write_file(join(output, PAGE), page)
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-    write_file(join(output, HISTORY), text.encode())
+    layout = RunLayout(output)
+    write_file(layout.history_page, page)
+    text = "".join(json.dumps(line.to_json(), allow_nan=False) + "\n" for line in lines)
+    write_file(layout.history, text.encode())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from atd_dask.storage.atomic_files import join
 from atd_dask.storage.inspection import SHOWN_WORDS
-from atd_dask.sweeps.state import PAGE, read_state
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.sweeps.state import read_state
 
 
 def describe_sweeps(output: str) -> dict[str, object] | None:
@@ -28,5 +28,5 @@ def describe_sweeps(output: str) -> dict[str, object] | None:
             for cluster in state.clusters
         },
         "alerts_that_wait": [int(sweep) for sweep in state.pending],
-        "history": join(output, PAGE),
+        "history": RunLayout(output).history_page,
     }

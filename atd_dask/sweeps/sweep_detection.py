@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,27 +19,38 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
 from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
-from atd_dask.evaluation.copy_groups import choose_groups, list_rows
-from atd_dask.evaluation.results import add_written, order_candidates, write_csv, write_json
+from atd_dask.evaluation.copy_groups import choose_groups
+from atd_dask.evaluation.results import add_written, order_candidates
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.jit import STORE
+from atd_dask.result_types import (
+    BatchDocument,
+    ClusterNews,
+    ClusterResult,
+    LineCandidate,
+    LineCluster,
+    MemberDocument,
+    Result,
+    SweepFigures,
+    SweepLine,
+    SweptDocument,
+)
 from atd_dask.stages.batches import PreparedBatch, open_batch
 from atd_dask.stages.memory import estimate_memory
-from atd_dask.stages.result_making import make_result, warn_of_thin_pool
+from atd_dask.stages.result_making import make_result, warn_of_thin_pool, write_result
 from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import read_wording
-from atd_dask.stages.spreadsheets import guard_table
 from atd_dask.stages.storing import look_for_copies, store_part
 from atd_dask.stages.watching import watch_detection
-from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import SweepCheckpointer
 from atd_dask.storage.models import read_digest, read_model, write_model
-from atd_dask.storage.runs import corpus_path, model_folder, model_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
+from atd_dask.sweeps.plan import SweepPlan
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.text.counting import CountSpool
@@ -48,6 +59,8 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
+LINE_WORDS = 8  # of a cluster, in the history
+
 
 @dataclass
 class News:
@@ -55,28 +68,28 @@ class News:
 
     cluster: KnownCluster  # with them
     kind: str  # new or continuing
-    documents: list[dict[str, Any]] = field(default_factory=list)
+    documents: list[SweptDocument] = field(default_factory=list)
     parts: list[Assembly] = field(default_factory=list)
 
-    def describe(self) -> dict[str, Any]:
-        """As JSON tells it."""
-        return {
-            "cluster": self.cluster.number,
-            "kind": self.kind,
-            "size": len(self.cluster.documents),
-            "p_value": self.cluster.p_value,
-            "words": list(self.cluster.words),
-            "written": list(self.cluster.written),
-            "documents": self.documents,
-        }
+    def describe(self) -> ClusterNews:
+        """As a result tells it."""
+        return ClusterNews(
+            cluster=self.cluster.number,
+            kind=self.kind,
+            size=len(self.cluster.documents),
+            p_value=self.cluster.p_value,
+            words=self.cluster.words,
+            written=self.cluster.written,
+            documents=tuple(self.documents),
+        )
 
 
 @dataclass(frozen=True)
 class SweepFindings:
     """What came of a sweep; the state is that of after it, but for its number."""
 
-    result: dict[str, Any]
-    news: tuple[dict[str, Any], ...]
+    result: Result
+    news: tuple[ClusterNews, ...]
     n_tested: int
     drift: Drift
     state: SweepState
@@ -105,7 +118,7 @@ class SweepDetection:
         self._client, self._progress, self._runner = client, progress, Runner(client)
         self._generation = state.model.generation
         self._trained = model_config(config, self._generation)
-        self._base = read_model(model_path(self._trained.output))
+        self._base = read_model(RunLayout(self._trained.output).model)
         self._rules = rules_of(config)
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
@@ -129,7 +142,9 @@ class SweepDetection:
             self._runner,
         )
         self._table = recognised.table
-        write_model(model_path(self._sweep_config.output), replace(self._base, table=self._table))
+        write_model(
+            RunLayout(self._sweep_config.output).model, replace(self._base, table=self._table)
+        )
         is_known = recognised.members >= 0
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
@@ -182,7 +197,7 @@ class SweepDetection:
 
     def _open(self, part: str) -> CorpusStore:
         config = self._sweep_config if part == "test" else self._trained
-        return CorpusStore.open(corpus_path(config.output, part))
+        return CorpusStore.open(RunLayout(config.output).corpus(part))
 
     def _detect(self) -> list[FoundCluster]:
         rules, seed = self._rules, self._config.seed
@@ -195,20 +210,19 @@ class SweepDetection:
         calibration = Calibration(dict(normal), rules, n_batch, seed)
         settings = [as_single(self._config.detection), seed]
         digests = [store.digest for store in normal.values()]
-        folder = model_folder(self._config.output, self._generation)
         checkpointer = SweepCheckpointer(
             Checkpoints(
-                join(self._sweep_config.output, "checkpoints", "detect"),
+                RunLayout(self._sweep_config.output).checkpoints("detect"),
                 stage_key(
                     test.digest,
-                    read_digest(model_path(self._sweep_config.output)),
+                    read_digest(RunLayout(self._sweep_config.output).model),
                     digests,
                     settings,
                 ),
             ),
             Checkpoints(
-                join(folder, "searches", str(n_batch)),
-                stage_key(read_digest(model_path(self._trained.output)), digests, settings),
+                RunLayout(self._trained.output).searches(n_batch),
+                stage_key(read_digest(RunLayout(self._trained.output).model), digests, settings),
             ),
         )
         try:
@@ -248,50 +262,39 @@ class SweepDetection:
         model = replace(self._base, table=self._table)
         batch = self._batch
         result = make_result(self._sweep_config, stores, model, batch, found)
-        origins = self._sweeps[self._rest.owners].tolist()
-        for described in result["clusters"]:
-            for document in described["documents"]:
-                for one in (document, *document.get("copies", ())):
-                    one["sweep"] = origins[one["row"]]
-        for group in result.get("copies", ()):
-            for document in group["documents"]:
-                document["sweep"] = origins[document["row"]]
+        result = _name_sweeps(result, self._sweeps[self._rest.owners].tolist())
         wording = read_wording(self._sweep_config.output, result, stores["test"])
-        add_written(result, wording.forms)
-        for cluster, described in zip(found, result["clusters"], strict=True):
-            if cluster.significant:
-                rows = list_rows(described)
-                words = list_words(cluster.topic, batch.table.shared, batch.vocabulary)
-                described |= self._recognise_found(cluster, rows, words, wording.forms)
+        result = add_written(result, wording.forms)
+        clusters = tuple(
+            self._recognise_found(cluster, described, wording.forms)
+            if cluster.significant
+            else described
+            for cluster, described in zip(found, result.clusters, strict=True)
+        )
         news = tuple(self._news[place].describe() for place in sorted(self._news))
-        drift = self._measure(stores["test"], result["clusters"])
-        sweep = {
-            "number": self._number,
-            "sweeps": self._sweeps.tolist(),
-            "generation": self._generation,
-            "known_topics": len(self._state.clusters),
-            "clusters": news,
-        }
+        result = replace(
+            result,
+            clusters=clusters,
+            sweep=SweepFigures(
+                number=self._number,
+                sweeps=tuple(self._sweeps.tolist()),
+                generation=self._generation,
+                known_topics=len(self._state.clusters),
+                clusters=news,
+            ),
+        )
+        drift = self._measure(stores["test"], result)
         state = replace(self._remember(), drift=(*self._state.drift, drift))
-        write_file(
-            join(self._sweep_config.output, "result.json"), write_json(result | {"sweep": sweep})
-        )
-        write_file(
-            join(self._sweep_config.output, "clusters.csv"),
-            guard_table(write_csv(result["clusters"], wording.passages)),
-        )
+        write_result(self._sweep_config.output, result, wording.passages)
         keep_scores(self._sweep_config.output, self._runner, stores, batch, self._rules, result)
         return SweepFindings(result, news, len(self._rest), drift, state)
 
     def _recognise_found(
-        self,
-        cluster: FoundCluster,
-        rows: list[int],
-        words: tuple[str, ...],
-        forms: Mapping[str, str],
-    ) -> dict[str, Any]:
+        self, cluster: FoundCluster, described: ClusterResult, forms: Mapping[str, str]
+    ) -> ClusterResult:
         """Takes a cluster that was found for one of before if it is about the same words, else for
-        a new one; `rows` has its documents and their copies, `forms` how words are written."""
+        a new one; `forms` says how words are written."""
+        words = list_words(cluster.topic, self._batch.table.shared, self._batch.vocabulary)
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)
@@ -305,10 +308,11 @@ class SweepDetection:
             place = len(known)
             known[place] = fresh
         if known[place].number in self._config.sweep.dismissed:
-            return {"cluster": known[place].number, "kind": "dismissed"}
+            return replace(described, cluster=known[place].number, kind="dismissed")
         kind = "continuing" if place < len(self._state.clusters) else "new"
-        self._add_news(known[place], kind, self._rest.take(np.sort(np.array(rows))))
-        return {"cluster": known[place].number, "kind": kind}
+        rows = np.sort(np.array(described.rows_with_copies))
+        self._add_news(known[place], kind, self._rest.take(rows))
+        return replace(described, cluster=known[place].number, kind=kind)
 
     def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
         place = cluster.number - 1
@@ -316,7 +320,9 @@ class SweepDetection:
         ids = [id for piece in documents.pieces() for id in piece.batch.ids]
         sweeps = self._sweeps[documents.owners].tolist()
         news.parts.append(documents)
-        news.documents += [{"id": i, "sweep": s} for i, s in zip(ids, sweeps, strict=True)]
+        news.documents += [
+            SweptDocument(id=id, sweep=sweep) for id, sweep in zip(ids, sweeps, strict=True)
+        ]
         news.cluster = replace(
             news.cluster,
             sweeps=tuple(dict.fromkeys((*cluster.sweeps, self._number))),
@@ -348,13 +354,12 @@ class SweepDetection:
         ordered = tuple(clusters[place] for place in sorted(clusters))
         return replace(self._state, clusters=ordered, known=self._number)
 
-    def _measure(self, test: CorpusStore, clusters: list[dict[str, Any]]) -> Drift:
+    def _measure(self, test: CorpusStore, result: Result) -> Drift:
         """How well the null model explains the new documents that are in no cluster."""
         _, fit = fit_corpus(self._runner, test, self._rules.fitter(self._table))
         counted = self._sweeps[self._rest.owners] == self._number
-        for cluster in clusters:
-            if cluster["significant"]:
-                counted[list_rows(cluster)] = False
+        for cluster in result.significant:
+            counted[cluster.rows_with_copies] = False
         n_tokens = int(fit.lengths[counted].sum())
         return Drift(
             sweep=self._number,
@@ -367,36 +372,66 @@ class SweepDetection:
         )
 
 
-def make_line(findings: SweepFindings, plan: dict[str, Any], generation: int) -> dict[str, Any]:
-    """The line of the history, without the time that the sweep took."""
-    drift, new = findings.drift, plan["new"]
-    return {
-        "sweep": plan["sweep"],
-        "started": plan["started"],
-        "documents": new["documents"],
-        "skipped": sum(skipped["documents"] for skipped in new["skipped"].values()),
-        "tested": findings.n_tested,
-        "generation": generation,
-        "trained": plan["reason"],
-        "unseen_share": drift.unseen_tokens / max(drift.tokens + drift.unseen_tokens, 1),
-        "log_likelihood": drift.log_likelihood,
-        "clusters": [
-            {name: entry[name] for name in ("cluster", "kind", "size", "p_value")}
-            | {
-                "added": len(entry["documents"]),
-                "words": entry["words"][:8],
-                "written": entry["written"][:8],
-            }
+def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
+    """A result that says of every document in which sweep it came; `origins` has that of each
+    row."""
+
+    def name_copy(copy: BatchDocument) -> BatchDocument:
+        return replace(copy, sweep=origins[copy.row])
+
+    def name_member(member: MemberDocument) -> MemberDocument:
+        copies = member.copies and tuple(map(name_copy, member.copies))
+        return replace(member, copies=copies, sweep=origins[member.row])
+
+    clusters = tuple(
+        replace(cluster, documents=tuple(map(name_member, cluster.documents)))
+        for cluster in result.clusters
+    )
+    copies = result.copies and tuple(
+        replace(group, documents=tuple(map(name_copy, group.documents))) for group in result.copies
+    )
+    return replace(result, clusters=clusters, copies=copies)
+
+
+def make_line(
+    findings: SweepFindings, plan: SweepPlan, generation: int, seconds: float
+) -> SweepLine:
+    """The line of the history."""
+    drift, new = findings.drift, plan.new
+    return SweepLine(
+        sweep=plan.sweep,
+        started=plan.started,
+        documents=new.documents,
+        skipped=sum(skipped.documents for skipped in new.skipped.values()),
+        tested=findings.n_tested,
+        generation=generation,
+        trained=plan.reason,
+        unseen_share=drift.unseen_tokens / max(drift.tokens + drift.unseen_tokens, 1),
+        log_likelihood=drift.log_likelihood,
+        clusters=tuple(
+            LineCluster(
+                cluster=entry.cluster,
+                kind=entry.kind,
+                size=entry.size,
+                p_value=entry.p_value,
+                added=len(entry.documents),
+                words=entry.words[:LINE_WORDS],
+                written=entry.forms[:LINE_WORDS],
+            )
             for entry in findings.news
-        ],
-        "candidates": [
-            {
-                name: cluster[name]
-                for name in ("size", "support", "search_p_value", "p_value", "significant")
-            }
-            for cluster in findings.result["clusters"]
-        ],
-    }
+        ),
+        candidates=tuple(
+            LineCandidate(
+                size=cluster.size,
+                support=cluster.support,
+                search_p_value=cluster.search_p_value,
+                p_value=cluster.p_value,
+                significant=cluster.significant,
+            )
+            for cluster in findings.result.clusters
+        ),
+        seconds=seconds,
+    )
 
 
 def round_up(n_docs: int) -> int:

@@ -8,6 +8,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from atd_dask import __version__
 from atd_dask.cli.command import atd
 from atd_dask.config.loader import make_table
 from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.pipelines.run import RunProducts
 from atd_dask.storage.locks import NAME, lock_folder
+from atd_dask.storage.stage_notes import ModelSummary
+from tests.results import make_alert, make_line, make_part, make_result
 
 COMMANDS = {
     "atd-dask": [sys.executable, "-c", "from atd_dask.cli.command import main; main()"],
@@ -196,37 +200,32 @@ class Job:
         return self.outcome
 
 
-SUMMARY = {
-    "train": {
-        "documents": 3,
-        "copies": 1,
-        "tokens": 9,
-        "terms": 5,
-        "path": "somewhere",
-        "skipped": {},
-    },
-}
-MODEL = {
-    "n_topics": 4,
-    "bic": 1234.5,
-    "topics_per_document": 1.25,
-    "salient_words_per_topic": 7,
-    "path": "elsewhere",
-}
+SUMMARY = {"train": make_part(documents=3, copies=1, tokens=9, terms=5, path="somewhere")}
+MODEL = ModelSummary(
+    path="elsewhere",
+    digest="",
+    n_topics=4,
+    bic=1234.5,
+    topics_per_document=1.25,
+    salient_words_per_topic=7,
+)
 RAISED = {"probability": 0.2, "shared_probability": 0.1}
 WORDS = [
     {"word": "coffe", "written": "coffee", "occurring": True} | RAISED,
     {"word": "tea", "written": "tea", "occurring": False} | RAISED,
 ]
-RESULT = {
-    "clusters": [
-        {"index": 1, "size": 9, "p_value": 0.001, "significant": True, "salient_words": WORDS},
-    ]
-}
+RESULT = make_result(
+    corpus={
+        part: {"documents": documents, "tokens": 9, "terms": 5}
+        for part, documents in (("train", 1234), ("test", 5))
+    },
+    null_model={"n_topics": 7},
+    clusters=[{"size": 9, "p_value": 0.001, "salient_words": WORDS}],
+)
 # What the pipeline makes for a command, and what the command then prints.
-STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
+STAGES: dict[str, tuple[RunProducts, list[str]]] = {
     "ingest": (
-        {"corpus": SUMMARY},
+        RunProducts(corpus=SUMMARY),
         [
             "part   documents  copies  tokens  terms  skipped",
             "train  3          1       9       5      0",
@@ -234,7 +233,7 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "train": (
-        {"null_model": MODEL},
+        RunProducts(null_model=MODEL),
         [
             "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its",
             "  own a topic",
@@ -242,7 +241,7 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "detect": (
-        {"result": RESULT},
+        RunProducts(result=RESULT),
         [
             "cluster  documents  p-value  significant",
             "1        9          0.001    yes",
@@ -251,7 +250,7 @@ STAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
 }
 STAGES["run"] = (
-    {"corpus": SUMMARY, "null_model": MODEL, "result": RESULT},
+    RunProducts(SUMMARY, MODEL, RESULT),
     [line for _, lines in STAGES.values() for line in lines],
 )
 
@@ -321,8 +320,8 @@ def test_what_was_found_as_the_exit_status(
     command: str, significant: bool, job: Job, tmp_path: Path
 ) -> None:
     job.outcome, _ = STAGES[command]
-    clusters = [RESULT["clusters"][0] | {"significant": significant}]
-    job.outcome = job.outcome | {"result": {"clusters": clusters}}
+    cluster = replace(RESULT.clusters[0], significant=significant)
+    job.outcome = replace(job.outcome, result=replace(RESULT, clusters=(cluster,)))
     assert invoke(command, write(tmp_path)).exit_code == 0
     assert invoke(command, write(tmp_path), "--exit-code").exit_code == (3 if significant else 0)
 
@@ -419,29 +418,24 @@ def test_every_command_says_what_it_does() -> None:
                 assert parameter.help
 
 
-NEWS = {
+NEWS: dict[str, Any] = {
     "cluster": 1,
     "kind": "continuing",
     "size": 9,
     "words": ["coffee\x1b[31m"],
     "documents": [{"id": "a", "sweep": 2}],
 }
-SWEPT = {
-    "sweep": 2,
-    "documents": 20,
-    "tested": 60,
-    "unseen_share": 0.0123,
-    "clusters": [{"cluster": 1}],
-}
+ALERT = make_alert(2, NEWS)
+SWEPT = make_line(2, documents=20, tested=60, unseen_share=0.0123, clusters=[NEWS | {"added": 1}])
 
 
 @pytest.mark.parametrize(
     ("alerts", "undelivered", "options", "status"),
     [
         ((), (), ["--exit-code"], 0),
-        (({"sweep": 2, "clusters": [NEWS]},), (), [], 0),
-        (({"sweep": 2, "clusters": [NEWS]},), (), ["--exit-code"], 3),
-        (({"sweep": 2, "clusters": [NEWS]},), ("no answer",), ["--exit-code"], 3),
+        ((ALERT,), (), [], 0),
+        ((ALERT,), (), ["--exit-code"], 3),
+        ((ALERT,), ("no answer",), ["--exit-code"], 3),
         ((), ("no answer",), ["--exit-code"], 1),
     ],
 )

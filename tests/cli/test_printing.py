@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -15,28 +14,22 @@ from atd_dask.cli.printing import (
     print_sweeps,
     print_table,
 )
+from tests.results import make_alert, make_line, make_part, make_result
 
 RAISED = {"probability": 0.2, "shared_probability": 0.1}
-PARTS: dict[str, Any] = {
-    "train": {
-        "documents": 12345,
-        "copies": 1001,
-        "tokens": 7,
-        "terms": 3,
-        "path": "runs/a/train.zarr",
-        "skipped": {
+PARTS = {
+    "train": make_part(
+        documents=12345,
+        copies=1001,
+        tokens=7,
+        terms=3,
+        path="runs/a/train.zarr",
+        skipped={
             "not JSON": {"documents": 2, "first": "a.jsonl:3\x1b[31m"},
             "no field text": {"documents": 1000, "first": "a.jsonl:9"},
         },
-    },
-    "test": {
-        "documents": 1,
-        "copies": None,  # not looked for
-        "tokens": 2,
-        "terms": 3,
-        "path": "[b]x",
-        "skipped": {},
-    },
+    ),
+    "test": make_part(documents=1, tokens=2, terms=3, path="[b]x"),
 }
 
 
@@ -62,7 +55,7 @@ def test_clusters_of_repeats(capsys: pytest.CaptureFixture[str]) -> None:
         | {"index": 2, "significant": False}
         | {"repeats": {"found": 2, "of": 5, "p_value": 0.03}},
     ]
-    print_clusters({"clusters": clusters, "repeats": {"n": 5}})
+    print_clusters(make_result(clusters=clusters, repeats={"n": 5}))
     assert capsys.readouterr().out.splitlines()[:4] == [
         "cluster  documents  support  search p-value  p-value   repeats  significant",
         "1        12         12.5     0.001235        0.000999  5 of 5   yes",
@@ -81,7 +74,7 @@ def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
         cluster | {"index": 2, "salient_words": [], "significant": False},
     ]
     evaluation = {"group": {"f1": 0.6, "auc": 0.7}, "individual": {"f1": 0.8, "auc": 0.9}}
-    print_clusters({"clusters": clusters, "evaluation": evaluation})
+    print_clusters(make_result(clusters=clusters, evaluation=evaluation))
     shown = " ".join(f"w{n}�" for n in (0, 2, 3, 4, 5, 6, 7, 8))
     assert capsys.readouterr().out.splitlines() == [
         "cluster  documents  p-value   significant",
@@ -94,7 +87,7 @@ def test_clusters_with_labels(capsys: pytest.CaptureFixture[str]) -> None:
         "mean of the significant clusters: F1 0.60, AUC 0.70",
         "their documents together: F1 0.80, AUC 0.90",
     ]
-    print_clusters({"clusters": []})
+    print_clusters(make_result())
     assert capsys.readouterr().out == "no cluster was found\n"
 
 
@@ -104,7 +97,7 @@ def test_the_support_of_clusters(capsys: pytest.CaptureFixture[str]) -> None:
         cluster | {"index": 1, "significant": True, "support": 123.456, "search_p_value": 0.05},
         cluster | {"index": 2, "significant": False, "support": -0.5, "search_p_value": 1.0},
     ]
-    print_clusters({"clusters": clusters})
+    print_clusters(make_result(clusters=clusters))
     assert capsys.readouterr().out.splitlines() == [
         "cluster  documents  support  search p-value  p-value   significant",
         "1        1,234      123.5    0.05            0.000999  yes",
@@ -127,15 +120,15 @@ def list_everything() -> None:
     found = {"label": WIDE + LONG, "recall": 1, "precision": 1, "f1": 1, "auc": 1}
     cluster = {"index": 1, "size": 1234567, "n_copies": 123456, "significant": True} | figures
     cluster |= {"salient_words": words, "evaluation": found}
-    group = {"size": 1234, "words": ["s"], "written": [LONG, WIDE]}
-    print_clusters({"clusters": [cluster], "copies": [group]})
+    group = {"size": 1234, "words": ["s"], "written": [LONG, WIDE], "documents": []}
+    print_clusters(make_result(clusters=[cluster], copies=[group]))
     sizes = {"documents": 10**8, "copies": 10**7, "tokens": 10**11, "terms": 10**7}
     skipped = {f"no field {LONG}": {"documents": 10**6, "first": f"{WIDE}.jsonl:1"}}
-    print_corpora({"validation": sizes | {"path": "p", "skipped": skipped}})
+    print_corpora({"validation": make_part(**sizes, path="p", skipped=skipped)})
     print_table(["id", "words", "labels"], [[LONG, WIDE, "a b"], ["x", "y", f"{LONG} {WIDE}"]])
     news = {"cluster": 1, "kind": "new", "size": 9, "written": [LONG, WIDE], "words": ["s"]}
-    line = {"sweep": 1, "documents": 10**7, "tested": 10**7, "unseen_share": 0.5, "clusters": []}
-    print_sweeps("out", [line], [{"sweep": 1, "clusters": [news | {"documents": []}]}])
+    line = make_line(1, documents=10**7, tested=10**7, unseen_share=0.5)
+    print_sweeps("out", [line], [make_alert(1, news | {"documents": []})])
 
 
 def test_all_lines_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from atd_dask.evaluation.comparison import (
     judge_groups,
     rank_rows,
 )
-from atd_dask.evaluation.metrics import Agreement
+from atd_dask.result_types import Agreement
 
 LABELS = [(), ("a",), (), ("b",), ("a", "c"), ()]
 SCORES = np.array([0.1, 0.9, 0.2, 0.5, 0.8, 0.7])

@@ -14,6 +14,8 @@ from atd_dask.evaluation.paper_tables import (
     make_tables,
     write_markdown,
 )
+from atd_dask.result_types import SalientWord
+from tests.results import make_result
 from tests.shared import shared
 
 
@@ -74,15 +76,15 @@ def make_figures(*results, words=None):
 
 
 def test_clusters_are_found_by_their_label_in_any_order():
-    first = {"seed": 1, "clusters": [make_cluster("coffee", 90), make_cluster("ship", 40)]}
-    second = {
-        "seed": 2,
-        "clusters": [
+    first = make_result(seed=1, clusters=[make_cluster("coffee", 90), make_cluster("ship", 40)])
+    second = make_result(
+        seed=2,
+        clusters=[
             make_cluster("ship", 50),
             make_cluster("ship", 6),
             make_cluster(None, 4, significant=False),
         ],
-    }
+    )
     table = make_tables([make_figures(first, second)])[-1]
     assert table.title == "Table 5. Clusters that ATD finds in Reuters"
     coffee, ship, candidate = (dict(enumerate(row)) for row in table.rows)
@@ -99,7 +101,7 @@ def test_clusters_are_found_by_their_label_in_any_order():
 
 def test_tables_come_in_the_order_of_the_paper():
     words = Words("reuters", (("coffe",), ("japan",), ("yen",), ("market",)))
-    tables = make_tables([make_figures({"seed": 1, "clusters": []}, words=words)])
+    tables = make_tables([make_figures(make_result(seed=1), words=words)])
     assert [table.title.partition(".")[0] for table in tables] == ["Table 2", "Table 3", "Table 5"]
     text = write_markdown(tables)
     assert "| ATD | 0.84 | 0.85 (0.80 to 0.90) | 0.50 |" in text
@@ -113,24 +115,19 @@ def test_tables_come_in_the_order_of_the_paper():
 
 def test_sample_words():
     def word(name, probability, usual, occurring=True):
-        return {
-            "word": name,
-            "probability": probability,
-            "shared_probability": usual,
-            "occurring": occurring,
-        }
+        return SalientWord(
+            word=name, probability=probability, shared_probability=usual, occurring=occurring
+        )
 
-    cluster = {
-        "salient_words": [
-            word("coffe", 0.1, 0.01),
-            word("quota", 0.05, 0.001),
-            word("japan", 0.001, 0.02),
-            word("mine", 0.001, 0.05),
-            word("yen", 1e-9, 0.03, occurring=False),
-        ]
-    }
+    salient = [
+        word("coffe", 0.1, 0.01),
+        word("quota", 0.05, 0.001),
+        word("japan", 0.001, 0.02),
+        word("mine", 0.001, 0.05),
+        word("yen", 1e-9, 0.03, occurring=False),
+    ]
     usual = {"market": 0.2, "one": 0.1, "end": 0.3, "coffe": 0.9}
-    assert choose_words(cluster, usual, ["market", "one", "end", "coffe"], 2) == (
+    assert choose_words(salient, usual, ["market", "one", "end", "coffe"], 2) == (
         ("coffe", "quota"),
         ("mine", "japan"),
         ("yen",),

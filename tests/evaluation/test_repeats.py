@@ -7,6 +7,7 @@ import pytest
 
 from atd_dask.evaluation.repeats import combine_results
 from atd_dask.kernels.p_values import combine_p_values, count_majority
+from tests.results import make_result
 
 LEVEL = 0.01
 
@@ -25,19 +26,12 @@ def make_candidate(rows, p_value, support=None, level=LEVEL, **others):
 
 def combine(*repeats, level=LEVEL, copies=()):
     results = [
-        {
-            "name": "a batch",
-            "null_model": {"n_topics": 20 + n, "bic": -1.5 * n},
-            "clusters": list(candidates),
-            "copies": list(copies),
-        }
+        make_result(
+            null_model={"n_topics": 20 + n, "bic": -1.5 * n}, clusters=candidates, copies=copies
+        )
         for n, candidates in enumerate(repeats)
     ]
     return combine_results(results, range(7, 7 + len(results)), level)
-
-
-def list_rows(cluster):
-    return [document["row"] for document in cluster["documents"]]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +84,8 @@ def test_alarms_where_there_is_nothing_to_find(draw, n):
             ]
             for p_value, place in zip(draw(rng, n, level), rng.random(n) < 0.05, strict=True)
         ]
-        found = combine(*repeats, level=level)["clusters"]
-        alarms += any(cluster["significant"] for cluster in found)
+        found = combine(*repeats, level=level).clusters
+        alarms += any(cluster.significant for cluster in found)
     assert alarms / n_batches <= level + 0.02  # more than one and a half standard deviations
 
 
@@ -101,19 +95,19 @@ def test_a_cluster_that_comes_back_in_most_repeats():
         [make_candidate([2, 3, 4, 9], 0.004), make_candidate([20, 21, 22], 0.3)],
         [make_candidate([5, 6, 7, 1], 0.002), make_candidate([20, 21, 22], 0.3)],
     )
-    (cluster,) = result["clusters"][:1]
-    assert list_rows(cluster) == [1, 2, 3, 4]
-    assert (cluster["index"], cluster["significant"]) == (1, True)
-    assert cluster["repeats"] == {
+    (cluster,) = result.clusters[:1]
+    assert list(cluster.rows) == [1, 2, 3, 4]
+    assert (cluster.index, cluster.significant) == (1, True)
+    assert cluster.repeats.to_json() == {
         "found": 2,
         "of": 3,
         "p_value": pytest.approx(0.006),
         "p_values": [0.001, 0.004, None],
         "shown": 1,
     }
-    assert result["name"] == "a batch"
-    assert result["repeats"]["n"] == 3
-    assert result["repeats"]["null_models"][2] == {
+    assert result.name == "a batch"
+    assert result.repeats.n == 3
+    assert result.repeats.null_models[2].to_json() == {
         "repeat": 3,
         "seed": 9,
         "n_topics": 22,
@@ -131,40 +125,40 @@ def test_what_others_find_is_not_lost():
         [make_candidate([80, 81, 82], 0.5), make_candidate([40, 41], 0.001)],
         [make_candidate([40, 41, 43], 0.03)],
     )
-    told = [(list_rows(c), c["significant"], c["repeats"]["found"]) for c in result["clusters"]]
+    told = [(list(c.rows), c.significant, c.repeats.found) for c in result.clusters]
     assert told == [
         ([40, 41, 42], True, 3),
         ([60, 61, 62], False, 1),
         ([1, 2, 3], False, 1),
         ([20, 21, 22], False, 1),  # as the repeat has it that found it
     ]
-    assert [cluster["repeats"]["shown"] for cluster in result["clusters"]] == [2, 3, 1, 2]
-    assert [cluster["index"] for cluster in result["clusters"]] == [1, 2, 3, 4]
-    assert result["clusters"][3]["repeats"]["p_values"] == [0.04, 0.002, None, None, None]
+    assert [cluster.repeats.shown for cluster in result.clusters] == [2, 3, 1, 2]
+    assert [cluster.index for cluster in result.clusters] == [1, 2, 3, 4]
+    assert result.clusters[3].repeats.p_values == (0.04, 0.002, None, None, None)
 
 
 def test_what_is_left_of_a_cluster_does_not_pass_for_all_of_it():
     whole = make_candidate(range(20), 0.001)
     rest = make_candidate([18, 19, 30], 0.9)
     result = combine([make_candidate(range(18), 0.001), rest], [whole], [whole])
-    told = [(c["significant"], c["repeats"]["p_values"]) for c in result["clusters"]]
-    assert told == [(True, [0.001, 0.001, 0.001]), (False, [0.9, None, None])]
+    told = [(c.significant, c.repeats.p_values) for c in result.clusters]
+    assert told == [(True, (0.001, 0.001, 0.001)), (False, (0.9, None, None))]
     # Nor does it where it is significant itself.
     result = combine([make_candidate(range(18), 0.001), rest | {"significant": True}], [whole])
-    assert [c["repeats"]["found"] for c in result["clusters"]] == [2, 1]
+    assert [c.repeats.found for c in result.clusters] == [2, 1]
 
 
 def test_found_by_most_is_not_enough_where_p_values_are_near_the_level():
-    (cluster,) = combine(*[[make_candidate([1, 2], 0.009)]] * 3)["clusters"]
-    assert (cluster["repeats"]["found"], cluster["significant"]) == (3, False)
-    assert cluster["repeats"]["p_value"] == pytest.approx(0.0135)
+    (cluster,) = combine(*[[make_candidate([1, 2], 0.009)]] * 3).clusters
+    assert (cluster.repeats.found, cluster.significant) == (3, False)
+    assert cluster.repeats.p_value == pytest.approx(0.0135)
 
 
 def test_without_searches_the_bootstrap_decides():
     candidate = make_candidate([1, 2], 0.001) | {"search_p_value": None, "p_value": 0.002}
-    (cluster,) = combine([candidate], [candidate], [])["clusters"]
-    assert cluster["repeats"]["p_values"] == [0.002, 0.002, None]
-    assert cluster["significant"]
+    (cluster,) = combine([candidate], [candidate], []).clusters
+    assert cluster.repeats.p_values == (0.002, 0.002, None)
+    assert cluster.significant
 
 
 def test_candidates_that_no_repeat_found_are_those_of_the_first():
@@ -172,7 +166,7 @@ def test_candidates_that_no_repeat_found_are_those_of_the_first():
         [make_candidate([1, 2], 0.5, support=1.0), make_candidate([3, 4], 0.4, support=2.0)],
         [make_candidate([5, 6], 0.3, support=3.0)],
     )
-    assert [list_rows(cluster) for cluster in result["clusters"]] == [[3, 4], [1, 2]]
+    assert [list(cluster.rows) for cluster in result.clusters] == [[3, 4], [1, 2]]
 
 
 def test_groups_of_copies_belong_to_clusters_as_they_are_judged():
@@ -180,5 +174,5 @@ def test_groups_of_copies_belong_to_clusters_as_they_are_judged():
     first = [make_candidate([1, 2], 0.001)]
     others = [make_candidate([40, 41], 0.001)]
     result = combine(first, others, others, copies=groups)
-    assert [group["cluster"] for group in result["copies"]] == [None, 1, None]
+    assert [group.cluster for group in result.copies] == [None, 1, None]
     assert [group["cluster"] for group in groups] == [1, 1, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from atd_dask.evaluation.results import (
     add_written,
     describe_clusters,
     describe_searches,
-    is_raised,
     order_candidates,
     write_csv,
 )
@@ -21,6 +21,8 @@ from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value
 from atd_dask.kernels.cluster_growth import Growth, Step
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.model import Block
+from atd_dask.result_types import BatchDocument, ClusterRepeats, NormalDocument
+from tests.results import make_result
 
 CHANCE = tuple(map(HeldOutSearch, (1.0, 5.0, 9.0)))
 SHARED = np.array([0.5, 0.25, 0.25])
@@ -58,7 +60,7 @@ def test_failed_candidates_follow_the_best_supported_first():
     ]
     ordered = order_candidates(found)
     assert [cluster.support for cluster in ordered] == [20.0, 30.0, 4.0, 3.0, -1.0]
-    assert [entry["index"] for entry in describe(*ordered)] == [1, 2, 3, 4, 5]
+    assert [entry.index for entry in describe(*ordered)] == [1, 2, 3, 4, 5]
 
 
 def test_candidates_of_equal_support_stay_in_their_order():
@@ -69,9 +71,9 @@ def test_candidates_of_equal_support_stay_in_their_order():
 def test_support_and_what_it_is_compared_with():
     (entry,) = describe(make_candidate(5.0, False))
     chance = estimate_p_value(5.0, np.array([1.0, 5.0, 9.0]))
-    assert (entry["support"], entry["search_p_value"], entry["p_value"]) == (5.0, chance, 0.2)
-    assert entry["reference_support"] == [1.0, 5.0, 9.0]
-    assert entry["growth"] == []
+    assert (entry.support, entry.search_p_value, entry.p_value) == (5.0, chance, 0.2)
+    assert entry.reference_support == (1.0, 5.0, 9.0)
+    assert entry.growth == ()
 
 
 @pytest.mark.parametrize(
@@ -79,16 +81,20 @@ def test_support_and_what_it_is_compared_with():
 )
 def test_without_searches_what_was_grown_has_no_support(steps, support):
     (entry,) = describe(make_candidate(5.0, True, searches=None, steps=steps))
-    assert entry["support"] == support
-    assert entry["search_p_value"] is None
-    assert entry["reference_support"] is None
+    assert entry.support == support
+    assert entry.search_p_value is None
+    assert entry.reference_support is None
 
 
 def test_what_held_out_searches_found():
     searches = [HeldOutSearch(2.5, 7, (4, 1), (2, 0)), HeldOutSearch(0.0), HeldOutSearch(1.0, None)]
-    told = describe_searches(searches, ["tea", "oil", "gold"], lambda row: {"row": 10 * row})
-    documents = [{"row": 40}, {"row": 10}]
-    assert told == [
+    told = describe_searches(
+        searches,
+        ["tea", "oil", "gold"],
+        lambda row: NormalDocument(part="train", row=10 * row, id="x"),
+    )
+    documents = [{"part": "train", "row": row, "id": "x"} for row in (40, 10)]
+    assert [search.to_json() for search in told] == [
         {"support": 2.5, "size": 7, "words": ["gold", "tea"], "documents": documents},
         {"support": 0.0, "size": 0, "words": [], "documents": []},
         {"support": 1.0, "size": None, "words": [], "documents": []},
@@ -97,9 +103,9 @@ def test_what_held_out_searches_found():
 
 def test_the_table_of_documents():
     clusters = describe(make_candidate(9.5, True))
-    stems = [word["word"] for word in clusters[0]["salient_words"] if is_raised(word)]
-    add_written({"clusters": clusters}, {stems[0]: "spelt, out"})
-    first = clusters[0]["documents"][0]["row"]
+    stems = [word.word for word in clusters[0].raised_words]
+    clusters = add_written(make_result(clusters=clusters), {stems[0]: "spelt, out"}).clusters
+    first = clusters[0].documents[0].row
     lines = write_csv(clusters, {first: 'a "passage"'}).decode().splitlines()
     rows = list(csv.DictReader(lines))
     assert [row["id"] for row in rows] == ["a", "c"]
@@ -112,12 +118,13 @@ def test_the_table_of_documents():
 
 
 def test_the_table_tells_of_repeats_if_there_were_any():
-    clusters = describe(make_candidate(9.5, True))
-    add_written({"clusters": clusters}, {})
-    clusters[0]["documents"][0]["copies"] = [{"row": 1, "id": "b", "labels": []}]
-    plain = write_csv(clusters, {}).decode().splitlines()
-    clusters[0]["repeats"] = {"found": 4, "of": 5, "p_value": 0.002}
-    repeated = write_csv(clusters, {}).decode().splitlines()
+    result = add_written(make_result(clusters=describe(make_candidate(9.5, True))), {})
+    first, *others = result.clusters[0].documents
+    copied = replace(first, copies=(BatchDocument(row=1, id="b", labels=()),))
+    cluster = replace(result.clusters[0], documents=(copied, *others))
+    plain = write_csv([cluster], {}).decode().splitlines()
+    repeats = ClusterRepeats(found=4, of=5, p_value=0.002, p_values=(), shown=1)
+    repeated = write_csv([replace(cluster, repeats=repeats)], {}).decode().splitlines()
     assert repeated == [
         f"{plain[0]},repeats,repeats_p_value",
         *(f"{line},4,0.002" for line in plain[1:]),

@@ -12,8 +12,9 @@ from atd_dask.cli.outputs import make_progress
 from atd_dask.cli.printing import print_clusters
 from atd_dask.config.loader import load
 from atd_dask.pipelines.run import run
+from atd_dask.result_types import Result
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from tests.clusters import local_client
 from tests.pipelines import sweeping
 
@@ -97,7 +98,8 @@ def configure(folder, *overrides):
 
 def do(folder, client, *overrides):
     config = configure(folder, *overrides)
-    return run(config, client, make_progress(quiet=True), command=["atd-dask", "run"])["result"]
+    made = run(config, client, make_progress(quiet=True), command=["atd-dask", "run"])
+    return made.result.to_json()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +120,7 @@ def result(folder, client):
 
 def test_copies_are_kept_in_the_stores(folder, result):
     stores = {
-        part: CorpusStore.open(corpus_path(configure(folder).output, part))
+        part: CorpusStore.open(RunLayout(configure(folder).output).corpus(part))
         for part in ("train", "validation", "test")
     }
     assert {part: store.n_copies for part, store in stores.items()} == {
@@ -198,7 +200,7 @@ def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
     assert [one["id"] for one in spam["documents"]] == ["spam", *(f"spam-{n}" for n in range(4))]
     assert set(spam["words"]) < set(SPAM.split())
     assert (unusual["size"], unusual["cluster"]) == (3, 1)
-    print_clusters(result)
+    print_clusters(Result.from_json(result))
     out = " ".join(capsys.readouterr().out.split())
     assert "copies: 2 groups (8 documents) that training lacks; the largest: 5 documents, qq" in out
     assert f"{result['clusters'][0]['size']} + 2" in out
@@ -258,7 +260,7 @@ def test_copies_in_a_sweep(tmp_path, client):
     }
     assert all(one["sweep"] == 1 for group in groups.values() for one in group["documents"])
     (alert,) = outcome.alerts
-    told = {one["id"] for one in alert["clusters"][0]["documents"]}
+    told = {one.id for one in alert.clusters[0].documents}
     assert {"day1-unusual-0", "again-0", "again-1", "again-2"} <= told
     assert not {"spam-0", "circular-0"} & told
     assert "7 documents in 2 groups of near-copies" in (folder / "report.html").read_text()

@@ -17,6 +17,7 @@ from atd_dask.pipelines import detect as stage
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
+from atd_dask.result_types import NormalDocument
 from atd_dask.stages.result_making import name_normal_documents
 from atd_dask.stages.score_file import read_scores
 from atd_dask.storage.corpus import CorpusStore
@@ -59,7 +60,7 @@ def make_config(folder, *overrides):
 
 
 def detect(config, client, **options):
-    return stage.detect(config, client, make_progress(quiet=True), **options)
+    return stage.detect(config, client, make_progress(quiet=True), **options).to_json()
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +99,8 @@ def test_what_the_held_out_searches_found(folder, result):
             for part in ("train", "validation")
         }
     )
-    assert name_row(2999) == {"part": "train", "row": 2999, "id": "train-2999"}
-    assert name_row(3001) == {"part": "validation", "row": 1, "id": "validation-0001"}
+    assert name_row(2999) == NormalDocument(part="train", row=2999, id="train-2999")
+    assert name_row(3001) == NormalDocument(part="validation", row=1, id="validation-0001")
 
 
 def test_what_is_written(folder, result):
@@ -113,12 +114,12 @@ def test_what_is_written(folder, result):
 def test_the_scores_of_all_documents_are_kept(folder, result):
     output = str(folder / "out")
     scores = read_scores(output)
-    assert scores["row"] == list(range(2060))
+    assert scores.row == tuple(range(2060))
     found = Findings.load(output)._scores  # the batch has no copies
-    np.testing.assert_allclose(scores["surprise"], found.surprise, atol=6e-5)
-    np.testing.assert_allclose(scores["log_odds"], found.log_odds, atol=6e-5)
-    assert scores["nearest"] == [number + 1 for number in found.nearest.tolist()]
-    assert len(scores["usual"]) == 3
+    np.testing.assert_allclose(scores.surprise, found.surprise, atol=6e-5)
+    np.testing.assert_allclose(scores.log_odds, found.log_odds, atol=6e-5)
+    assert scores.nearest == tuple(number + 1 for number in found.nearest.tolist())
+    assert len(scores.usual) == 3
     assert "All documents of the batch" in Path(write_report(output)).read_text()
 
 

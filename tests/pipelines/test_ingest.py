@@ -12,7 +12,8 @@ from atd_dask.config.loader import load
 from atd_dask.errors import InputError
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path, texts_path
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.stage_notes import TextsSummary
 from atd_dask.storage.texts import TextStore
 from atd_dask.storage.verification import verify
 from atd_dask.text.counting import KEPT_CHARACTERS
@@ -34,7 +35,7 @@ def make(tmp_path, client, text, *overrides, fresh=False):
     conf.write_text(text)
     config = load(conf, [f"output={tmp_path / 'out'}", *overrides])
     summary = ingest(config, client, make_progress(quiet=True), fresh)
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     return summary, stores
 
 
@@ -80,7 +81,8 @@ def test_text_becomes_three_stores_over_the_words_of_train(tmp_path, client, doc
     np.testing.assert_array_equal(stores["test"].matrix().toarray(), [[1, 0], [0, 0]])
     assert stores["test"].unseen_words == ("known", "nothing", "ships")
     np.testing.assert_array_equal(stores["test"].unseen().toarray(), [[0, 0, 2], [1, 1, 0]])
-    assert summary["train"]["skipped"] == {
+    skipped = {reason: found.to_json() for reason, found in summary["train"].skipped.items()}
+    assert skipped == {
         "no word is left of its text": {"documents": 1, "first": "document 'c'"},
         "its id stands earlier in the corpus": {"documents": 1, "first": "document 'a'"},
     }
@@ -123,8 +125,8 @@ def test_the_texts_of_the_batch_are_kept_unless_they_are_not_to_be(tmp_path, cli
         ],
     )
     summary, stores = make(tmp_path, client, JSONL)
-    texts = TextStore.open(texts_path(str(tmp_path / "out")))
-    assert summary["test"]["texts"] == {"path": texts.url, "digest": texts.digest}
+    texts = TextStore.open(RunLayout(str(tmp_path / "out")).texts())
+    assert summary["test"].texts == TextsSummary(path=texts.url, digest=texts.digest)
     assert texts.corpus == stores["test"].digest
     assert stores["test"].ids() == ["x", "y", "z"]
     assert [texts.read(row) for row in range(texts.n_docs)] == [
@@ -136,7 +138,7 @@ def test_the_texts_of_the_batch_are_kept_unless_they_are_not_to_be(tmp_path, cli
     assert TextStore.open(texts.url).digest == texts.digest
 
     without, again = make(tmp_path, client, JSONL, "corpus.keep_text=false")
-    assert without["test"]["texts"] is None
+    assert without["test"].texts is None
     assert not (tmp_path / "out/corpus/test-texts.zarr").exists()
     # What is computed does not hang on it.
     assert [store.digest for store in again.values()] == [s.digest for s in stores.values()]

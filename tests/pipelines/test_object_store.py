@@ -62,7 +62,7 @@ def test_a_run_and_sweeps(s3, client, tmp_path, caplog, capsys):
     progress = make_progress()
 
     made = run(configure(tmp_path, "run"), client, progress)
-    assert made["result"]["clusters"][0]["significant"]
+    assert made.result.clusters[0].significant
     assert list_names(s3, "run") >= FOUND
     assert "checkpoints" not in list_names(s3, "run"), "they are removed when they have served"
     for name in ("corpus/train.zarr", "corpus/test.zarr", "null_model.zarr"):
@@ -70,12 +70,12 @@ def test_a_run_and_sweeps(s3, client, tmp_path, caplog, capsys):
 
     config = configure(tmp_path, "sweeps")
     outcome = sweep(config, client, progress)
-    (cluster,) = outcome.alerts[0]["clusters"]
-    assert (cluster["kind"], cluster["size"]) == ("new", 6)
+    (cluster,) = outcome.alerts[0].clusters
+    assert (cluster.kind, cluster.size) == ("new", 6)
     put(s3, "repository/2.jsonl", make_documents("day2", 30, 6))
     outcome = sweep(config, client, progress)
-    (cluster,) = outcome.alerts[0]["clusters"]
-    assert (cluster["kind"], cluster["size"]) == ("continuing", 12)
+    (cluster,) = outcome.alerts[0].clusters
+    assert (cluster.kind, cluster.size) == ("continuing", 12)
     assert sweep(config, client, progress).lines == ()
     assert list_names(s3, "sweeps") >= {"state.json", "history.jsonl", "index.html", "journal"}
     assert list_names(s3, "sweeps/sweeps/0002") >= FOUND

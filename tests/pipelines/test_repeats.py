@@ -32,7 +32,8 @@ def trained(tmp_path_factory, client):
 
 
 def detect(config, client, **options):
-    return detection.detect_repeatedly(config, client, make_progress(quiet=True), **options)
+    result = detection.detect_repeatedly(config, client, make_progress(quiet=True), **options)
+    return result.to_json()
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_what_is_found_comes_back(folder):
         rows = list(csv.DictReader(file))
     assert {row["repeats"] for row in rows if row["significant"] == "True"} == {"3"}
     scores = read_scores(str(folder / "out"))  # those of the result over all repeats
-    assert {number for number in scores["nearest"] if number is not None} == {1, 2}
+    assert {number for number in scores.nearest if number is not None} == {1, 2}
 
 
 def test_the_first_repeat_is_the_run_alone(alone, folder):

@@ -29,7 +29,7 @@ def make_run(folder: Path, **others: Any) -> Path:
     """The output folder of a run, with one cluster in the store of 20 documents."""
     store = write_corpus(folder / "corpus" / "test.zarr")
     write_model(folder / "null_model.zarr", make_model())
-    result = dict(make_sources().result)
+    result = make_sources().result.to_json()
     result["corpus"] = {
         "test": {"documents": store.n_docs, "tokens": store.n_tokens, "terms": store.n_words}
     }

@@ -22,12 +22,12 @@ from atd_dask.config.loader import load
 from atd_dask.distribution.engine.observation import list_versions
 from atd_dask.documents import PARTS
 from atd_dask.errors import InputError, SchedulerError
-from atd_dask.pipelines.run import STAGES, run
+from atd_dask.pipelines.run import STAGES, RunProducts, run
 from atd_dask.stages.memory import estimate_memory
 from atd_dask.stages.run_record import describe_config, describe_error, hide_secrets
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.text.options import Source
 from tests.clusters import local_client
 from tests.pipelines.hold import hold_after
@@ -254,8 +254,12 @@ def run_quietly(config, client, **options):
 
 
 def test_the_stages_of_single_commands_come_together(config, client):
-    assert list(run_quietly(config, client, stages=["ingest"])) == ["corpus"]
-    assert list(run_quietly(config, client, stages=["train"])) == ["null_model"]
+    made = run_quietly(config, client, stages=["ingest"])
+    assert made == RunProducts(corpus=made.corpus)
+    assert made.corpus is not None
+    made = run_quietly(config, client, stages=["train"])
+    assert made == RunProducts(null_model=made.null_model)
+    assert made.null_model is not None
     stages = told_by(config)["stages"]
     assert (stages["ingest"]["reused"], stages["train"]["reused"]) == (True, False)
     run_quietly(config, client)
@@ -289,7 +293,7 @@ def test_tasks_belong_to_spans(config, client):
 
 def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     run_quietly(config, client, stages=["ingest"])
-    stores = {part: CorpusStore.open(corpus_path(config.output, part)) for part in PARTS}
+    stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     needed, _ = estimate_memory(config, stores)
     # The documents of test and validation with at most 25 words each, and 8 topics of 100 words.
     assert 2 * 8 * 201 < needed < 2 * 8 * (201 + 200 * 25) + 8 * 28 * 100 + 16 * 100

@@ -46,9 +46,9 @@ class NoCluster:
 
 def tell_clusters(outcome):
     return [
-        (cluster["cluster"], cluster["kind"], len(cluster["documents"]), cluster["size"])
+        (cluster.cluster, cluster.kind, len(cluster.documents), cluster.size)
         for alert in outcome.alerts
-        for cluster in alert["clusters"]
+        for cluster in alert.clusters
     ]
 
 
@@ -273,7 +273,7 @@ def test_a_sweep_that_was_cut_off_is_finished_and_newer_documents_follow(tmp_pat
     assert read_state(str(tmp_path / "out")).sweep == 0
     add_day(tmp_path, 2)
     outcome = run_sweep(tmp_path, client)
-    assert [(line["sweep"], line["documents"]) for line in outcome.lines] == [(1, 30), (2, 30)]
+    assert [(line.sweep, line.documents) for line in outcome.lines] == [(1, 30), (2, 30)]
 
 
 class Hook(BaseHTTPRequestHandler):
@@ -360,7 +360,7 @@ def test_the_caller_hears_of_an_alarm_that_the_last_sweep_could_not_tell(tmp_pat
     path = tmp_path / "out" / "state.json"
     state = json.loads(path.read_text())
     path.write_text(json.dumps(state | {"pending": {"1": ["caller"]}}))
-    assert [alert["sweep"] for alert in run_sweep(tmp_path, NoCluster()).alerts] == [1]
+    assert [alert.sweep for alert in run_sweep(tmp_path, NoCluster()).alerts] == [1]
     assert run_sweep(tmp_path, NoCluster()).alerts == ()
 
 

@@ -22,7 +22,7 @@ from atd_dask.pipelines.train import train
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_digest, read_model
-from atd_dask.storage.runs import corpus_path, model_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.verification import verify
 from tests.clusters import local_client
 from tests.pipelines.hold import count_kept, hold_after
@@ -89,13 +89,13 @@ def make(folder, client):
 
 @pytest.fixture
 def model(folder):
-    return Path(model_path(make_config(folder, LDAC).output))
+    return Path(RunLayout(make_config(folder, LDAC).output).model)
 
 
 def test_the_model_is_that_of_the_estimator(folder, make, model):
     summary = make()
     made = read_model(model)
-    store = CorpusStore.open(corpus_path(make_config(folder, LDAC).output, "train"))
+    store = CorpusStore.open(RunLayout(make_config(folder, LDAC).output).corpus("train"))
     estimator = ParsimoniousTopicModel((2, 4), restarts=2).fit(store)
     assert made.table.probabilities.tobytes() == estimator.model_.table.probabilities.tobytes()
     assert made.restarts == estimator.order_search_
@@ -103,7 +103,7 @@ def test_the_model_is_that_of_the_estimator(folder, make, model):
     assert made.corpus == store.digest
     orders = {"max": 4, "min": 2, "step": 1, "widen": True, "limit": 200}
     assert made.settings["null_model"]["topics"] == orders
-    assert summary == {
+    assert summary.to_json() == {
         "path": str(model),
         "digest": read_digest(model),
         "n_topics": estimator.n_topics_,
@@ -140,17 +140,17 @@ def test_a_model_of_the_same_store_and_settings_is_left_as_it_is(make, model):
 def test_other_settings_train_again(make, model, override):
     first = make()
     other = make(override)
-    assert other["digest"] == read_digest(model) != first["digest"]
+    assert other.digest == read_digest(model) != first.digest
 
 
 def test_another_corpus_trains_again(tmp_path, client, make):
     write_documents(tmp_path, n_docs=41)
     config = make_config(tmp_path, LDAC)
     run_stage(ingest, config, client)
-    assert run_stage(train, config, client)["digest"] != make()["digest"]
+    assert run_stage(train, config, client).digest != make().digest
     write_documents(tmp_path)
     run_stage(ingest, config, client)
-    assert run_stage(train, config, client)["digest"] == make()["digest"]
+    assert run_stage(train, config, client).digest == make().digest
 
 
 @pytest.mark.parametrize("damage", ["gone", "manifest"])
@@ -223,7 +223,7 @@ def test_a_training_that_is_killed_again_and_again_ends_with_the_same_model(
     run_stage(ingest, config, client)
     n_fits.append(0)
     undisturbed = run_stage(train, config, client)
-    model = Path(model_path(config.output))
+    model = Path(RunLayout(config.output).model)
     shutil.rmtree(model)
     folder = tmp_path / "out" / "checkpoints" / "train"
     arguments = [str(tmp_path / "conf.yaml"), "--output", config.output]
@@ -234,6 +234,6 @@ def test_a_training_that_is_killed_again_and_again_ends_with_the_same_model(
     n_fits.append(0)
     run_stage(train, config, client)
     assert 0 < n_fits[1] < n_fits[0]
-    assert read_digest(model) == undisturbed["digest"]
+    assert read_digest(model) == undisturbed.digest
     assert verify(model) == []
     assert not folder.exists()

@@ -9,6 +9,7 @@ from typing import Any
 
 from atd_dask.report import Sources
 from atd_dask.report.view import make_view
+from tests.results import make_result
 
 HOSTILE = [
     "<script>window.ran = 1</script>",
@@ -85,26 +86,23 @@ UNSEARCHED = {"support": None, "search_p_value": None, "reference_support": None
 
 
 def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
-    result = {
-        "format": "atd-dask-result/1",
-        "name": "reuters",
-        "seed": 7,
-        "corpus": {
+    result = make_result(
+        name="reuters",
+        corpus={
             part: {"documents": 1700, "tokens": 98765, "terms": 321}
             for part in ("train", "validation", "test")
         },
-        "null_model": {
+        null_model={
             "n_topics": 2,
             "bic": 110.25,
             "order_search": [
-                {"n_topics": n, "bic": bic, "log_likelihood": -99.0, "iterations": 3}
-                for n, bic in ((4, 130.0), (3, 120.5), (2, 110.25))
+                {"n_topics": n, "bic": bic} for n, bic in ((4, 130.0), (3, 120.5), (2, 110.25))
             ],
             "topics_per_document": 1.25,
             "salient_words_per_topic": 436.2,
         },
-        "clusters": list(clusters),
-    }
+        clusters=clusters,
+    )
     rows = [document["row"] for cluster in clusters for document in cluster["documents"]]
     words = {word["word"]: 2 for cluster in clusters for word in cluster["salient_words"]}
     sources = Sources(
@@ -116,6 +114,11 @@ def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
         digests={"corpus/test.zarr": "0123abcd"},
     )
     return replace(sources, **others)
+
+
+def tell(sources: Sources, **told: Any) -> Sources:
+    """The same sources, whose result says something else too."""
+    return replace(sources, result=make_result(**sources.result.to_json() | told))
 
 
 def make_search(support: float, size: int | None = 3, **others: Any) -> dict[str, Any]:
@@ -139,12 +142,15 @@ def make_hostile() -> Sources:
     cluster["evaluation"] = dict.fromkeys(("recall", "precision", "f1", "auc"), 0.5)
     cluster["evaluation"]["label"] = HOSTILE[0]
     sources = make_sources(cluster, topics=[HOSTILE], digests={HOSTILE[0]: HOSTILE[1]})
-    result = dict(sources.result) | {"name": HOSTILE[3]}
-    result["evaluation"] = {"group": {"f1": 0.5, "auc": 0.5}}
     named = [{"part": "train", "row": n, "id": text} for n, text in enumerate(HOSTILE)]
-    result["references"] = [make_search(1.5, 20, words=HOSTILE, documents=named)]
-    result["sweep"] = {"clusters": [make_news("continuing", HOSTILE, HOSTILE)]}
-    return replace(sources, result=result, settings={HOSTILE[0]: {HOSTILE[1]: HOSTILE}})
+    sources = tell(
+        sources,
+        name=HOSTILE[3],
+        evaluation={},
+        references=[make_search(1.5, 20, words=HOSTILE, documents=named)],
+        sweep={"clusters": [make_news("continuing", HOSTILE, HOSTILE)]},
+    )
+    return replace(sources, settings={HOSTILE[0]: {HOSTILE[1]: HOSTILE}})
 
 
 class Page(HTMLParser):

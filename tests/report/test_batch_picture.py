@@ -26,24 +26,30 @@ from atd_dask.report.batch_picture import (
     BatchPicture,
     view_batch,
 )
+from atd_dask.result_types import BatchScores, ClusterResult
 from tests.report.pages import HOSTILE, Page, make_cluster, make_sources
 from tests.report.test_charts import check_drawing
 from tests.report.test_view import check_structure
+from tests.results import make_cluster_result
 
 
 def make_scores(
     surprise: list[float | None],
     log_odds: list[float | None] | None = None,
     usual: tuple[float, ...] = (5.0, 6.5, 8.0),
-) -> dict[str, Any]:
-    """What scores.json says of documents whose rows count from 0."""
-    odds = [None] * len(surprise) if log_odds is None else log_odds
-    return {
-        "row": list(range(len(surprise))),
-        "surprise": surprise,
-        "log_odds": odds,
-        "usual": list(usual),
-    }
+) -> BatchScores:
+    """The scores of documents whose rows count from 0."""
+    nothing = (None,) * len(surprise)
+    return BatchScores(
+        format="",
+        result="",
+        usual=usual,
+        row=tuple(range(len(surprise))),
+        surprise=tuple(surprise),
+        novelty=nothing,
+        nearest=nothing,
+        log_odds=nothing if log_odds is None else tuple(log_odds),
+    )
 
 
 def draw_scores(n_docs: int, n_clusters: int = 2, share: float = 0.1) -> tuple[Any, list[Any]]:
@@ -62,8 +68,8 @@ def draw_scores(n_docs: int, n_clusters: int = 2, share: float = 0.1) -> tuple[A
     return make_scores(surprise, log_odds), clusters
 
 
-def make_members(index: int, rows: Any) -> dict[str, Any]:
-    return {"index": index, "documents": [{"row": row} for row in rows]}
+def make_members(index: int, rows: Any) -> ClusterResult:
+    return make_cluster_result(index=index, documents=[{"row": row} for row in rows])
 
 
 def view(scores: Any, *clusters: Any, about: Any = None) -> BatchPicture:
@@ -126,7 +132,7 @@ def test_scores_that_are_all_equal() -> None:
         scores = make_scores([value] * 5, [value] * 5, (value, value, value))
         check_drawing(view(scores, make_members(1, [0])).drawing)
         check_drawing(view(scores).drawing)
-        check_drawing(view(scores | {"usual": []}).drawing)
+        check_drawing(view(replace(scores, usual=())).drawing)
 
 
 def test_one_document() -> None:

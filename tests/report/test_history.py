@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from atd_dask.report.history import make_view, render_history
+from atd_dask.result_types import SweepLine
 from tests.report.pages import HOSTILE
+from tests.results import make_line
 
 
-def make_line(sweep: int, **facts: Any) -> dict[str, Any]:
-    return {
-        "sweep": sweep,
-        "started": f"2026-01-{sweep:02d}T03:00:00+00:00",
-        "documents": 200,
-        "skipped": 0,
-        "tested": 800,
-        "generation": 1,
-        "trained": "the first one" if sweep == 1 else None,
-        "unseen_share": 0.01 * sweep,
-        "log_likelihood": -5.5 - 0.01 * sweep,
-        "clusters": [],
-        "candidates": [{"size": 4, "p_value": 0.3, "significant": False}],
-        "seconds": 12.345,
-    } | facts
-
-
-def make_news(number: int, kind: str, added: int, size: int, words: list[str]) -> dict[str, Any]:
+def make_news(
+    number: int, kind: str, added: int, size: int, words: Sequence[str]
+) -> dict[str, Any]:
     return {
         "cluster": number,
         "kind": kind,
@@ -37,18 +25,21 @@ def make_news(number: int, kind: str, added: int, size: int, words: list[str]) -
     }
 
 
-def make_lines() -> list[dict[str, Any]]:
+def make_lines(words: tuple[str, ...] = ()) -> list[SweepLine]:
+    """Lines whose clusters are about `words`, or about one word each."""
     found = {"size": 10, "p_value": 0.001, "significant": True}
     return [
         make_line(1),
-        make_line(2, clusters=[make_news(1, "new", 10, 10, ["cholera"])], candidates=[found]),
-        make_line(3, clusters=[make_news(1, "continuing", 12, 22, ["cholera"])]),
+        make_line(
+            2, clusters=[make_news(1, "new", 10, 10, words or ["cholera"])], candidates=[found]
+        ),
+        make_line(3, clusters=[make_news(1, "continuing", 12, 22, words or ["cholera"])]),
         make_line(4, trained="it has been used for 3 sweeps"),
-        make_line(5, clusters=[make_news(2, "new", 7, 7, ["flood"])], candidates=[found]),
+        make_line(5, clusters=[make_news(2, "new", 7, 7, words or ["flood"])], candidates=[found]),
     ]
 
 
-def make_hostile_lines() -> list[dict[str, Any]]:
+def make_hostile_lines() -> list[SweepLine]:
     news = [make_news(n, "new", 1, 1, [text]) for n, text in enumerate(HOSTILE, 1)]
     return [make_line(1, clusters=news, started=HOSTILE[0]), make_line(2, trained=HOSTILE[1])]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from atd_dask.report.history import render_history
+from atd_dask.result_types import SweepLine
 from tests.report.pages import HOSTILE
 from tests.report.test_history import make_hostile_lines, make_lines
 from tests.report.test_page_browser import (
@@ -23,7 +24,7 @@ __all__ = ["browser", "pytestmark"]
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Any:
-    def open_page(name: str, lines: list[dict[str, Any]], width: int = 1280) -> Shown:
+    def open_page(name: str, lines: list[SweepLine], width: int = 1280) -> Shown:
         path = tmp_path / "index.html"
         path.write_bytes(render_history(name, lines))
         shown = Shown(browser, path.as_uri())
@@ -74,9 +75,5 @@ def test_nothing_runs_and_nothing_is_fetched(show: Any) -> None:
 
 @pytest.mark.parametrize("width", [320, 768, 1280])
 def test_no_width_scrolls_sideways(show: Any, width: int) -> None:
-    lines = make_lines()
-    for line in lines:
-        for cluster in line["clusters"]:
-            cluster["words"] = AWKWARD
-    page = show(AWKWARD[0], lines, width)
+    page = show(AWKWARD[0], make_lines(tuple(AWKWARD)), width)
     assert page.run("return document.documentElement.scrollWidth") <= width

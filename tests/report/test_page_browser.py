@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from atd_dask.report import Sources, render
+from atd_dask.result_types import BatchScores
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
-from tests.report.pages import HOSTILE, make_cluster, make_hostile, make_search, make_sources
+from tests.report.pages import HOSTILE, make_cluster, make_hostile, make_search, make_sources, tell
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the package selenium")
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
@@ -100,17 +101,21 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
     browser.get("about:blank")
 
 
-def make_scores(n_docs: int) -> dict[str, Any]:
+def make_scores(n_docs: int) -> BatchScores:
     """Scores of documents, the last of which are in a cluster."""
     inside = [n >= 100 for n in range(n_docs)]
-    return {
-        "row": list(range(n_docs)),
-        "surprise": [
+    return BatchScores(
+        format="",
+        result="",
+        usual=(5.5, 6.5, 7.5),
+        row=tuple(range(n_docs)),
+        surprise=tuple(
             8.0 + n / n_docs if here else 6.0 + n / n_docs for n, here in enumerate(inside)
-        ],
-        "log_odds": [40.0 + n if here else -6.0 for n, here in enumerate(inside)],
-        "usual": [5.5, 6.5, 7.5],
-    }
+        ),
+        novelty=(None,) * n_docs,
+        nearest=(None,) * n_docs,
+        log_odds=tuple(40.0 + n if here else -6.0 for n, here in enumerate(inside)),
+    )
 
 
 def make_long(size: int = 60) -> Sources:
@@ -277,12 +282,12 @@ def test_no_width_scrolls_sideways(show: Any, width: int, scripts: bool) -> None
     metrics = dict.fromkeys(("recall", "precision", "f1", "auc"), 0.5)
     cluster["evaluation"] = {"label": AWKWARD[0], **metrics}
     sources = make_sources(cluster, topics=[AWKWARD], settings={AWKWARD[0]: AWKWARD[0]})
-    result = {**sources.result, "name": AWKWARD[0], "evaluation": {"group": metrics}}
     named = [{"part": "validation", "row": n, "id": text} for n, text in enumerate(AWKWARD)]
-    result["references"] = [make_search(9.5, 1234, words=AWKWARD, documents=named)]
+    references = [make_search(9.5, 1234, words=AWKWARD, documents=named)]
+    sources = tell(sources, name=AWKWARD[0], evaluation={}, references=references)
     sources = replace(sources, scores=make_scores(120))
     sources = replace(sources, texts=texts, tokeniser=Tokeniser(TextOptions(stemmer="none")))
-    page = show(replace(sources, result=result), width, scripts)
+    page = show(sources, width, scripts)
     opened = "document.querySelectorAll('details').forEach(each => each.open = true)"
     page.do("Runtime.evaluate", expression=opened)
     outside = page.run(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from atd_dask.report import Sources, render
-from tests.report.pages import Page, make_cluster, make_sources, say
+from tests.report.pages import Page, make_cluster, make_sources, say, tell
 
 
 def make_repeats(found: int, **others: Any) -> dict[str, Any]:
@@ -18,7 +17,7 @@ def make_repeated(*clusters: dict[str, Any]) -> Sources:
     sources = make_sources(
         *clusters, settings={"detection": {"significance": {"level": 0.01}, "repeats": 5}}
     )
-    return replace(sources, result=dict(sources.result) | {"repeats": {"n": 5}})
+    return tell(sources, repeats={"n": 5})
 
 
 def test_repeats_with_other_null_models() -> None:

@@ -27,6 +27,7 @@ from tests.report.pages import (
     make_search,
     make_sources,
     say,
+    tell,
 )
 
 
@@ -57,8 +58,7 @@ def test_the_verdict_on_many_clusters_is_short() -> None:
 def test_clusters_of_earlier_sweeps_that_go_on() -> None:
     sources = make_sources(make_cluster(significant=False))
     news = [make_news("new", ["no"], ["a"]), make_news("continuing", ["gulf", "iran"], ["b", "c"])]
-    result = dict(sources.result) | {"sweep": {"clusters": news}}
-    text = Page(render(replace(sources, result=result))).text
+    text = Page(render(tell(sources, sweep={"clusters": news}))).text
     assert "Clusters of earlier sweeps that go on: " in text
     assert "what it is about 3 2 12 gulf iran new documents b , c " in text
     assert "go on" not in Page(render(sources)).text
@@ -261,7 +261,7 @@ def test_evaluation() -> None:
     metrics = {"label": "coffee", "recall": 0.99, "precision": 0.875, "f1": 0.92, "auc": 0.85}
     sources = make_sources(make_cluster(evaluation=metrics), make_cluster(2))
     summary = {"group": {"f1": 0.84, "auc": 0.79}, "individual": {"f1": 0.9, "auc": 0.88}}
-    text = Page(render(replace(sources, result={**sources.result, "evaluation": summary}))).text
+    text = Page(render(tell(sources, evaluation=summary))).text
     assert "1 coffee 0.99 0.88 0.92 0.85" in text
     assert "2 none of them – – – –" in text
     assert "mean of the significant clusters 0.84 0.79" in text
@@ -273,8 +273,7 @@ def test_the_null_model() -> None:
     assert "What is usual: 2 topics" in text
     assert "oil barrel no words of its own" in text
     assert b"BIC for 3 numbers of topics; it is least, 110, at 2." in render(sources)
-    model = {**sources.result["null_model"], "order_search": [{"n_topics": 2, "bic": 110.25}]}
-    fixed = replace(sources, result={**sources.result, "null_model": model})
+    fixed = tell(sources, null_model={"order_search": [{"n_topics": 2, "bic": 110.25}]})
     assert "No other number of topics was tried." in Page(render(fixed)).text
 
 
@@ -398,8 +397,8 @@ def test_copies_are_folded_and_escaped() -> None:
     cluster["n_copies"] = len(copies)
     sources = make_sources(cluster)
     group = {"size": 4, "cluster": 1, "words": [hostile, "tea"], "documents": copies[:4]}
-    result = {**sources.result, "copies": [group] * (MOST_GROUPS + 1)}
-    page = render(replace(sources, result=result, links={901: "https://example.org/901"})).decode()
+    sources = tell(sources, copies=[group] * (MOST_GROUPS + 1))
+    page = render(replace(sources, links={901: "https://example.org/901"})).decode()
     assert "<script>alert" not in page
     assert f"{cluster['size']}\N{NO-BREAK SPACE}documents and 103\N{NO-BREAK SPACE}copies" in page
     assert "<summary>103 copies</summary>" in page
@@ -437,8 +436,7 @@ def test_moments_are_for_people_and_for_machines() -> None:
 def test_what_the_searches_found_is_folded() -> None:
     sources = make_sources(make_cluster())
     found = [make_search(1.5, 1200), make_search(12.0), make_search(0.0, 0)]
-    result = {**sources.result, "references": found}
-    page = check_structure(render(replace(sources, result=result)))
+    page = check_structure(render(tell(sources, references=found)))
     assert "found a support of at most 12.0, and one time no candidate at all. Look" in page.text
     assert {"href": "#searches"} in page.find("a")
     _, _, text = page.text.partition("The best candidate of each search")
@@ -454,9 +452,8 @@ def test_what_the_searches_found_is_folded() -> None:
 def test_searches_of_which_only_the_support_is_known_are_left_out() -> None:
     sources = make_sources(make_cluster())
     for references in ([], [make_search(2.0, None)]):
-        result = {**sources.result, "references": references}
-        page = Page(render(replace(sources, result=result)))
+        page = Page(render(tell(sources, references=references)))
         assert "The best candidate of each search" not in page.text
         assert {"href": "#searches"} not in page.find("a")
-    some = {**sources.result, "references": [make_search(2.0, None), make_search(1.0)]}
-    assert "search 1, support 2.0 – –" in Page(render(replace(sources, result=some))).text
+    some = tell(sources, references=[make_search(2.0, None), make_search(1.0)])
+    assert "search 1, support 2.0 – –" in Page(render(some)).text

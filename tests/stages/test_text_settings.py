@@ -14,7 +14,7 @@ from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.run import run
 from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.text import segmentation
 from atd_dask.text.options import TextOptions
 from atd_dask.text.segmentation import choose_segmentation
@@ -172,11 +172,11 @@ def test_a_planted_group_is_found_in_another_language(tmp_path, capsys, language
     assert found[0]["evaluation"]["recall"] >= 0.9
     assert found[0]["evaluation"]["precision"] >= 0.9
     for part in ("train", "test"):
-        told = CorpusStore.open(corpus_path(config.output, part)).attributes["text"]
+        told = CorpusStore.open(RunLayout(config.output).corpus(part)).attributes["text"]
         assert told["language"] == language.name
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "<mark" in page
-    settled = resolve_as(config, corpus_path(config.output, "train"))
+    settled = resolve_as(config, RunLayout(config.output).corpus("train"))
     assert settled.corpus.text.language == language.name
 
 
@@ -190,7 +190,7 @@ def test_pairs_of_letters_do_where_icu_is_missing(tmp_path, capsys, monkeypatch)
     choose_segmentation.cache_clear()
     told = "".join(capsys.readouterr())
     assert told.count("install atd-dask[segmentation] for words") == 1
-    store = CorpusStore.open(summary["train"]["path"])
+    store = CorpusStore.open(summary["train"].path)
     assert store.attributes["text"]["segmentation"] == "bigrams"
     assert {len(word) for word in store.vocabulary} == {2}
 
@@ -206,7 +206,7 @@ def test_a_change_of_the_segmentation_makes_the_stores_anew(tmp_path) -> None:
         plain = replace(corpus, text=TextOptions(language="other", segmentation="bigrams"))
         other = ingest(replace(config, corpus=plain), client, make_progress(quiet=True))
     assert made == again
-    assert made["train"]["digest"] != other["train"]["digest"]
+    assert made["train"].digest != other["train"].digest
 
 
 def test_sweeps_take_the_language_that_was_found_for_the_first_model(tmp_path) -> None:

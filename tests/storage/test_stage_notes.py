@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from atd_dask.storage.stage_notes import finish_stage, finished_stage, stage_key
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.stage_notes import (
+    ModelSummary,
+    finish_stage,
+    finished_stage,
+    reuse_or_make,
+    stage_key,
+)
 
 PARTS = ("atd-dask-model/1", "digest", {"seed": 1, "topics": {"max": 35, "min": 10}})
 
@@ -53,4 +60,57 @@ def test_a_finished_stage_is_known_by_its_key(tmp_path: Path, scheme: str) -> No
 def test_a_damaged_note_counts_as_none(tmp_path: Path, content: bytes) -> None:
     finish_stage(str(tmp_path), "train", "key", {})
     (tmp_path / "stages" / "train.json").write_bytes(content)
+    assert finished_stage(str(tmp_path), "train", "key") is None
+
+
+def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
+    layout, made, whole = RunLayout(str(tmp_path)), [], True
+
+    def make() -> str:
+        made.append(len(made))
+        return f"made {len(made)}"
+
+    def ask(key: str, fresh: bool = False) -> tuple[str, bool]:
+        return reuse_or_make(
+            layout,
+            "train",
+            key,
+            lambda note: note["name"] if whole else None,
+            make,
+            lambda name: {"name": name},
+            fresh=fresh,
+        )
+
+    assert ask("key") == ("made 1", False)
+    assert ask("key") == ("made 1", True)
+    assert ask("other key") == ("made 2", False)
+    assert ask("other key", fresh=True) == ("made 3", False)
+    whole = False
+    assert ask("other key") == ("made 4", False)
+
+
+def test_what_an_earlier_version_noted_is_made_again(tmp_path: Path) -> None:
+    layout = RunLayout(str(tmp_path))
+    finish_stage(layout.folder, "train", "key", {"digest": "0123"})
+    new = ModelSummary(
+        path="null_model.zarr",
+        digest="4567",
+        n_topics=7,
+        bic=1.5,
+        topics_per_document=1.0,
+        salient_words_per_topic=2.0,
+    )
+    given = reuse_or_make(
+        layout, "train", "key", ModelSummary.from_json, lambda: new, ModelSummary.to_json
+    )
+    assert given == (new, False)
+    assert finished_stage(layout.folder, "train", "key") == new.to_json()
+
+
+def test_a_stage_that_fails_is_not_noted(tmp_path: Path) -> None:
+    def fail() -> str:
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        reuse_or_make(RunLayout(str(tmp_path)), "train", "key", str, fail, lambda name: {})
     assert finished_stage(str(tmp_path), "train", "key") is None

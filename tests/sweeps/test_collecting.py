@@ -13,7 +13,7 @@ from atd_dask.config.run_config import CorpusConfig, RunConfig
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
-from atd_dask.storage.runs import corpus_path
+from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.collecting import collect
 from atd_dask.sweeps.journal import Journal
 from atd_dask.text.counting import count_shard
@@ -71,7 +71,7 @@ class Sweeper:
         self.journal = self.journal.add(str(self.n), found.keys)
         if found.summary is None:
             return [], len(found.keys)
-        store = CorpusStore.open(corpus_path(self.config.output, "new"))
+        store = CorpusStore.open(RunLayout(self.config.output).corpus("new"))
         assert store.vocabulary == self.train.vocabulary
         return sorted(store.ids()), len(found.keys)
 
