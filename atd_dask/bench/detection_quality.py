@@ -269,7 +269,7 @@ def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
 
 def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, ClusterBootstrap]:
     """The grower and the seed of the first cluster, and its bootstrap; everything is compiled."""
-    rules = make_rules(DetectionConfig())
+    rules = replace(make_rules(DetectionConfig()), settle=False, seeds=1)
     fitter = rules.fitter(table)
     runner = Runner()
     block, fit = fit_corpus(runner, split.corpora["test"], fitter)

@@ -99,8 +99,9 @@ class ClusterSearch:
             index += 1
             yield growth
 
-    def _grow_groups(self, runner: Runner, starts: Ints) -> list[Proposal]:
-        pieces = np.split(starts, range(STARTS_PER_TASK, len(starts), STARTS_PER_TASK))
+    def _grow_groups(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+        size = STARTS_PER_TASK
+        pieces = [starts[first : first + size] for first in range(0, len(starts), size)]
         found = runner.map(grow_groups, self.contrast, pieces)
         return [group for groups in found for group in groups]
 
@@ -186,9 +187,9 @@ def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda proposal: -proposal.support)
 
 
-def grow_groups(contrast: ContrastSearch, starts: Ints) -> list[Proposal]:
-    """The groups that grow from some documents."""
-    found = [contrast.grow(start) for start in starts.tolist()]
+def grow_groups(contrast: ContrastSearch, starts: Sequence[Ints]) -> list[Proposal]:
+    """The groups that grow from some starts."""
+    found = [contrast.grow(start) for start in starts]
     return [group for group in found if group is not None]
 
 
@@ -225,7 +226,7 @@ class ShardedClusterSearch(ClusterSearch):
 
     tests: RemoteResults  # where documents are tested: the fitter and the pool
 
-    def _grow_groups(self, runner: Runner, starts: Ints) -> list[Proposal]:
+    def _grow_groups(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
         return grow_groups(self.contrast, starts)
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:

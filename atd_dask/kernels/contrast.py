@@ -31,7 +31,7 @@ from atd_dask.kernels.vectors import Direction, Ranking, VectorBatch, Vectors, W
 NEIGHBOURS = 5
 ROUNDS = 5
 
-# A cut leaves at least so many documents above it, and at most so many, or half of the batch.
+# A cut leaves at least so many documents above it, and at most so many.
 LEAST_DOCUMENTS = 3
 MOST_DOCUMENTS = 4096
 
@@ -232,7 +232,7 @@ class ContrastSearch:
 
     @property
     def most(self) -> int:
-        return min(self.n_docs // 2, MOST_DOCUMENTS, self.max_size or MOST_DOCUMENTS)
+        return min(MOST_DOCUMENTS, self.max_size or MOST_DOCUMENTS)
 
     def without(self, documents: Ints) -> ContrastSearch:
         """The same search among the other documents."""
@@ -240,19 +240,24 @@ class ContrastSearch:
         available[documents] = False
         return replace(self, available=available)
 
-    def choose_starts(self, n: int) -> Ints:
-        """The documents whose words are most in excess."""
+    def choose_starts(self, n: int) -> list[Ints]:
+        """The documents whose words are most in excess, each with its neighbours: by all words, and
+        for every other one by those that are in excess alone."""
         n_with = self.batch.count_documents(self.available)
         _, ratios = self._compare(n_with, self.n_docs, LEAST_EXCESS)
-        return self.batch.rank_unexpected(ratios, self.available, n).documents
+        documents = self.batch.rank_unexpected(ratios, self.available, n).documents
+        starts = []
+        for number, document in enumerate(documents.tolist()):
+            vector = self.batch.take(np.array([document]))
+            weights = vector.values if number % 2 else vector.values * ratios[vector.terms]
+            others = self.without(np.array([document])).available
+            alone = Direction(vector.terms.astype(np.int64), weights)
+            neighbours = self.batch.rank(alone, others, NEIGHBOURS).documents
+            starts.append(np.sort(np.append(neighbours, document)))
+        return starts
 
-    def grow(self, start: int) -> Proposal | None:
-        """The group that grows from a document."""
-        vector = self.batch.take(np.array([start]))
-        alone = Direction(vector.terms.astype(np.int64), vector.values)
-        near = self.without(np.array([start]))
-        neighbours = self.batch.rank(alone, near.available, NEIGHBOURS).documents
-        documents = np.sort(np.append(neighbours, start))
+    def grow(self, documents: Ints) -> Proposal | None:
+        """The group that grows from some documents, ascending."""
         best: Proposal | None = None
         for _ in range(ROUNDS):
             group = self.judge(documents)

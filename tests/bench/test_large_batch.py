@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from atd_dask.bench import large_batch
 from atd_dask.cli.command import atd
-from atd_dask.distribution import search_space
+from atd_dask.distribution import vector_batches
 
 
 def test_a_large_batch_holds_what_was_planted():
@@ -18,7 +18,7 @@ def test_a_large_batch_holds_what_was_planted():
 
 
 def test_the_command(monkeypatch):
-    monkeypatch.setattr(search_space, "SMALL_ENTRIES", 0)
+    monkeypatch.setattr(vector_batches, "SMALL_ENTRIES", 0)
     monkeypatch.setattr(large_batch, "N_TRAIN", 400)
     monkeypatch.setattr(large_batch, "N_VALIDATION", 100)
     result = CliRunner().invoke(atd, ["bench", "batch", "--documents", "400"])

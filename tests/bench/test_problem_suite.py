@@ -59,7 +59,7 @@ def test_what_is_measured(made):
     assert [(batch["name"], batch["batch"]) for batch in content["nulls"]] == [
         *(("generated-null-choose-01", 0), ("generated-null-choose-01", 1))
     ]
-    assert all(batch["p_value"] in (0.25, 0.5, 0.75, 1.0) for batch in content["nulls"])
+    assert all(0 < batch["p_value"] <= 1 for batch in content["nulls"])
     # A group whose every word is of its new topic is no question.
     plain = [
         run["found"].get(group["label"])
@@ -162,6 +162,6 @@ def test_pieces_stand_after_those_that_they_need():
 def test_the_rules_are_the_default_with_fewer_replicates():
     request = Request(("choose",), (), True, 1, "default", False)
     rules = request.make_rules()
-    assert (rules.replicates, rules.searches, rules.seeds) == (200, 19, 18)
+    assert (rules.replicates, rules.searches, rules.seeds) == (200, 39, 100)
     paper = replace(request, rules="paper").make_rules()
     assert (paper.replicates, paper.searches, paper.seeds) == (200, 0, 1)

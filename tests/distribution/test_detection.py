@@ -125,7 +125,9 @@ def test_a_candidate_that_fails_does_not_hide_another(problem, monkeypatch):
 
     def unmask(self, proposal):
         growth = settle(self, proposal)
-        return replace(growth, support=0.0) if proposal.support == 1e9 else growth
+        if proposal.support == 1e9:
+            growth = replace(growth, documents=proposal.documents, support=0.0)
+        return growth
 
     monkeypatch.setattr(cluster_search.ClusterSearch, "_grow_groups", mislead)
     monkeypatch.setattr(cluster_search.ClusterSearch, "_settle", unmask)

@@ -13,6 +13,7 @@ from atd_dask.kernels.calibration import estimate_p_value
 from atd_dask.kernels.contrast import (
     LEAST_DOCUMENTS,
     LEAST_RATIO,
+    NEIGHBOURS,
     ContrastSearch,
     NormalVectors,
 )
@@ -86,7 +87,7 @@ def test_scores_and_cut_are_those_of_the_definition(batch, normal):
 
 
 def test_a_start_grows_to_the_group(planted):
-    for start in (0, 7, 19):
+    for start in planted.choose_starts(5):
         group = planted.grow(start)
         assert set(group.documents) >= set(range(20))
         assert len(group.documents) <= 22
@@ -95,7 +96,8 @@ def test_a_start_grows_to_the_group(planted):
 
 def test_starts_are_the_documents_of_unexpected_words(planted):
     starts = planted.choose_starts(20)
-    assert len(set(starts.tolist()) & set(range(20))) >= 18
+    assert all(len(start) == NEIGHBOURS + 1 for start in starts)
+    assert all(len(set(start.tolist()) & set(range(20))) >= 4 for start in starts[:10])
 
 
 def test_words_tell_the_group_from_normal_documents(planted):
@@ -111,8 +113,8 @@ def test_a_batch_like_the_normal_documents_has_what_held_out_ones_have():
     def find_most(first):
         order = np.roll(np.arange(360), -first)
         search = search_in(drawn[order[:60]], drawn[order[60:]])
-        groups = [search.grow(start) for start in range(60)]
-        return max(group.support for group in groups if group is not None)
+        groups = [search.grow(start) for start in search.choose_starts(60)]
+        return max((group.support for group in groups if group is not None), default=0.0)
 
     references = np.array([find_most(60 * number) for number in range(1, 6)])
     assert estimate_p_value(find_most(0), references) > 0.05
@@ -120,7 +122,7 @@ def test_a_batch_like_the_normal_documents_has_what_held_out_ones_have():
 
 def test_a_group_is_no_larger_than_allowed():
     small = search_in(*draw_planted(), max_size=7)
-    assert len(small.grow(0).documents) == 7
+    assert len(small.grow(np.arange(6)).documents) == 7
 
 
 def test_a_document_that_repeats_a_word_changes_nothing_for_the_others():
@@ -128,8 +130,8 @@ def test_a_document_that_repeats_a_word_changes_nothing_for_the_others():
     bursty = batch.copy()
     word = int(np.flatnonzero(bursty[50])[0])
     bursty[50, word] += 2000
-    found = search_in(bursty, normal).grow(0)
-    assert set(found.documents) == set(search_in(batch, normal).grow(0).documents)
+    found = search_in(bursty, normal).grow(np.arange(6))
+    assert set(found.documents) == set(search_in(batch, normal).grow(np.arange(6)).documents)
 
 
 def test_normal_documents_of_the_kind_take_support_away(planted):
@@ -178,15 +180,15 @@ def test_empty_documents_are_in_no_group():
     batch, normal = draw_planted()
     batch[3] = 0
     search = search_in(batch, normal)
-    assert search.grow(3) is None
-    assert 3 not in search.grow(0).documents
+    assert search.grow(np.array([3])) is None
+    assert 3 not in search.grow(np.arange(6)).documents
 
 
 def test_a_batch_of_two_documents_has_no_group():
     batch, normal = draw_planted()
     search = search_in(batch[:2], normal)
-    assert search.grow(0) is None
-    assert len(search_in(batch[:0], normal).choose_starts(5)) == 0
+    assert search.grow(np.array([0, 1])) is None
+    assert search_in(batch[:0], normal).choose_starts(5) == []
 
 
 def test_the_cut_counts_equal_scores_together():

@@ -21,7 +21,7 @@ corpus:
   text: {stop_words: none, stemmer: none}
 null_model: {topics: 2}
 detection:
-  seeds: 4
+  seeds: 20
   membership: {replicates: 100}
   significance: {replicates: 100, searches: 9}
 sweep: {window: 2}

@@ -26,9 +26,9 @@ corpus:
   text: {stop_words: none, stemmer: none}
 null_model: {topics: 2}
 detection:
-  seeds: 6
+  seeds: 20
   membership: {replicates: 100}
-  significance: {replicates: 100, searches: 3}
+  significance: {replicates: 100, searches: 9}
 evaluation: {anomalous: [unusual]}
 """
 

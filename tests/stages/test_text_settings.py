@@ -28,9 +28,9 @@ corpus:
   text: {language: auto}
 null_model: {topics: 8}
 detection:
-  seeds: 6
+  seeds: 20
   membership: {replicates: 100}
-  significance: {replicates: 100, searches: 3}
+  significance: {replicates: 100, searches: 9}
 evaluation: {anomalous: [planted]}
 """
 
@@ -223,7 +223,7 @@ def test_sweeps_take_the_language_that_was_found_for_the_first_model(tmp_path) -
             path.write_text("".join(lines), "utf-8")
             sweeping.age(path)
             (line,) = sweeping.run_sweep(tmp_path, client).lines
-            assert line["documents"] == len(lines)
+            assert line.documents == len(lines)
     for store in sorted((tmp_path / "out").rglob("new.zarr")):
         assert CorpusStore.open(str(store)).attributes["text"]["language"] == "german"
         last = CorpusStore.open(str(store))
