@@ -23,7 +23,7 @@ null_model: {topics: 2}
 detection:
   seeds: 20
   membership: {replicates: 100}
-  significance: {replicates: 100, searches: 9}
+  significance: {replicates: 100, level: 0.05, searches: 19}
 sweep: {window: 2}
 """
 

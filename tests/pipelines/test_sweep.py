@@ -160,19 +160,19 @@ def test_what_is_new(tmp_path, client):
     changed = {"id": "a-3", "text": make_documents("b", 1)[0]["text"]}
     (folder / "b.jsonl").write_text(make_lines([*documents[:3], changed, *documents[4:]]))
     (line,) = run_sweep(tmp_path, client).lines
-    assert line["documents"] == 1
+    assert line.documents == 1
     # The changed document has taken the place of the old one in the window.
-    assert line["tested"] == 20
+    assert line.tested == 20
     store = CorpusStore.open(tmp_path / "out/sweeps/0002/corpus/new.zarr")
     assert store.ids() == ["a-3"]
     # A line that was half written is taken when it is whole.
     more = make_lines(make_documents("c", 2))
     (folder / "c.jsonl").write_text(more[:-20])
     (line,) = run_sweep(tmp_path, client).lines
-    assert (line["documents"], line["skipped"]) == (1, 1)
+    assert (line.documents, line.skipped) == (1, 1)
     (folder / "c.jsonl").write_text(more)
     (line,) = run_sweep(tmp_path, client).lines
-    assert (line["documents"], line["skipped"]) == (1, 0)
+    assert (line.documents, line.skipped) == (1, 0)
 
 
 class DeadError(BaseException):
@@ -373,7 +373,7 @@ def test_workers_that_cannot_hold_the_documents(tmp_path, client, monkeypatch):
         run_sweep(tmp_path, client)
     monkeypatch.undo()
     (line,) = run_sweep(tmp_path, client).lines
-    assert line["documents"] == 30
+    assert line.documents == 30
 
 
 def test_mistakes_are_one_sentence(tmp_path, client):
