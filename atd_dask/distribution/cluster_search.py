@@ -22,7 +22,7 @@ from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import Pool
 from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds
-from atd_dask.kernels.contrast import LEAST_DOCUMENTS, ContrastSearch
+from atd_dask.kernels.contrast import LEAST_DOCUMENTS, ContrastSearch, Start
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Ints
@@ -99,7 +99,7 @@ class ClusterSearch:
             index += 1
             yield growth
 
-    def _grow_groups(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+    def _grow_groups(self, runner: Runner, starts: Sequence[Start]) -> list[Proposal]:
         size = STARTS_PER_TASK
         pieces = [starts[first : first + size] for first in range(0, len(starts), size)]
         found = runner.map(grow_groups, self.contrast, pieces)
@@ -116,6 +116,7 @@ class ClusterSearch:
             documents=tuple(documents.tolist()),
             gain=self.batch.gain(documents, self.batch.train(documents)),
             support=group.support,
+            around=tuple(np.setdiff1d(group.documents, documents).tolist()),
         )
 
     def _find_members(self, contrast: ContrastSearch, group: Proposal) -> Ints:
@@ -187,7 +188,7 @@ def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda proposal: -proposal.support)
 
 
-def grow_groups(contrast: ContrastSearch, starts: Sequence[Ints]) -> list[Proposal]:
+def grow_groups(contrast: ContrastSearch, starts: Sequence[Start]) -> list[Proposal]:
     """The groups that grow from some starts."""
     found = [contrast.grow(start) for start in starts]
     return [group for group in found if group is not None]
@@ -226,7 +227,7 @@ class ShardedClusterSearch(ClusterSearch):
 
     tests: RemoteResults  # where documents are tested: the fitter and the pool
 
-    def _grow_groups(self, runner: Runner, starts: Sequence[Ints]) -> list[Proposal]:
+    def _grow_groups(self, runner: Runner, starts: Sequence[Start]) -> list[Proposal]:
         return grow_groups(self.contrast, starts)
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:

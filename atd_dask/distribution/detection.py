@@ -113,7 +113,10 @@ def detect(
                 break
             available = outside
             if rules.remember:
-                known = np.append(known, documents)
+                # What is around it is explained by it, and is no group of its own.
+                explained = np.append(documents, np.array(growth.around, dtype=np.int64))
+                available[explained] = False
+                known = np.append(known, explained)
                 table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)
     return found
 

@@ -47,6 +47,7 @@ class Growth:
     documents: tuple[int, ...] = ()  # of the cluster, once growth has ended
     gain: float = -np.inf  # of that cluster
     support: float = 0.0  # of that cluster
+    around: tuple[int, ...] = ()  # documents of its group that do not belong to it for sure
 
     @property
     def so_far(self) -> tuple[int, ...]:

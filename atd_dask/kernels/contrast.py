@@ -31,8 +31,10 @@ from atd_dask.kernels.vectors import Direction, Ranking, VectorBatch, Vectors, W
 NEIGHBOURS = 5
 ROUNDS = 5
 
-# A cut leaves at least so many documents above it, and at most so many.
+# A cut leaves at least so many documents above it, and at most half of the batch, unless that is
+# few; and never more than so many.
 LEAST_DOCUMENTS = 3
+FEW_DOCUMENTS = 50
 MOST_DOCUMENTS = 4096
 
 # Documents above a cut are at least so many times as frequent in the batch as among normal ones:
@@ -217,6 +219,13 @@ class Contrast(NamedTuple):
     own: Floats  # the score of each of its documents, by the others
 
 
+class Start(NamedTuple):
+    """Where a group grows from."""
+
+    documents: Ints  # ascending
+    most: int  # documents of the group
+
+
 @dataclass(frozen=True)
 class ContrastSearch:
     """Looks for groups among the documents of a batch that are `available`."""
@@ -232,7 +241,8 @@ class ContrastSearch:
 
     @property
     def most(self) -> int:
-        return min(MOST_DOCUMENTS, self.max_size or MOST_DOCUMENTS)
+        half = max(self.n_docs // 2, FEW_DOCUMENTS)
+        return min(half, MOST_DOCUMENTS, self.max_size or MOST_DOCUMENTS)
 
     def without(self, documents: Ints) -> ContrastSearch:
         """The same search among the other documents."""
@@ -240,27 +250,31 @@ class ContrastSearch:
         available[documents] = False
         return replace(self, available=available)
 
-    def choose_starts(self, n: int) -> list[Ints]:
+    def choose_starts(self, n: int) -> list[Start]:
         """The documents whose words are most in excess, each with its neighbours: by all words, and
-        for every other one by those that are in excess alone."""
+        for every other one by those that are in excess alone, where small groups are looked for."""
         n_with = self.batch.count_documents(self.available)
         _, ratios = self._compare(n_with, self.n_docs, LEAST_EXCESS)
         documents = self.batch.rank_unexpected(ratios, self.available, n).documents
         starts = []
         for number, document in enumerate(documents.tolist()):
             vector = self.batch.take(np.array([document]))
-            weights = vector.values if number % 2 else vector.values * ratios[vector.terms]
+            by_excess = number % 2 == 1
+            weights = vector.values * ratios[vector.terms] if by_excess else vector.values
             others = self.without(np.array([document])).available
             alone = Direction(vector.terms.astype(np.int64), weights)
             neighbours = self.batch.rank(alone, others, NEIGHBOURS).documents
-            starts.append(np.sort(np.append(neighbours, document)))
+            most = min(self.most, FEW_DOCUMENTS) if by_excess else self.most
+            starts.append(Start(np.sort(np.append(neighbours, document)), most))
         return starts
 
-    def grow(self, documents: Ints) -> Proposal | None:
-        """The group that grows from some documents, ascending."""
+    def grow(self, start: Start) -> Proposal | None:
+        """The group that grows from a start."""
+        search = replace(self, max_size=start.most)
+        documents = start.documents
         best: Proposal | None = None
         for _ in range(ROUNDS):
-            group = self.judge(documents)
+            group = search.judge(documents)
             if group is None or (best is not None and group.support <= best.support):
                 break
             best = group

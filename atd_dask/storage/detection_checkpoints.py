@@ -28,7 +28,8 @@ class DetectionCheckpointer:
         facts, _ = kept
         steps = tuple(Step(**step) for step in facts.pop("steps"))
         documents = tuple(facts.pop("documents"))
-        return Growth(**facts, steps=steps, documents=documents)
+        around = tuple(facts.pop("around", ()))
+        return Growth(**facts, steps=steps, documents=documents, around=around)
 
     def save_growth(self, index: int, growth: Growth) -> None:
         self.checkpoints.save(f"growth-{index}", asdict(growth), {})

@@ -16,6 +16,7 @@ from atd_dask.kernels.contrast import (
     NEIGHBOURS,
     ContrastSearch,
     NormalVectors,
+    Start,
 )
 from atd_dask.kernels.vectors import Ranking, Vectors, WholeVectors, find_idf
 from tests import naive
@@ -96,8 +97,8 @@ def test_a_start_grows_to_the_group(planted):
 
 def test_starts_are_the_documents_of_unexpected_words(planted):
     starts = planted.choose_starts(20)
-    assert all(len(start) == NEIGHBOURS + 1 for start in starts)
-    assert all(len(set(start.tolist()) & set(range(20))) >= 4 for start in starts[:10])
+    assert all(len(start.documents) == NEIGHBOURS + 1 for start in starts)
+    assert all(len(set(start.documents.tolist()) & set(range(20))) >= 4 for start in starts[:10])
 
 
 def test_words_tell_the_group_from_normal_documents(planted):
@@ -122,7 +123,7 @@ def test_a_batch_like_the_normal_documents_has_what_held_out_ones_have():
 
 def test_a_group_is_no_larger_than_allowed():
     small = search_in(*draw_planted(), max_size=7)
-    assert len(small.grow(np.arange(6)).documents) == 7
+    assert len(small.grow(Start(np.arange(6), small.most)).documents) == 7
 
 
 def test_a_document_that_repeats_a_word_changes_nothing_for_the_others():
@@ -130,8 +131,10 @@ def test_a_document_that_repeats_a_word_changes_nothing_for_the_others():
     bursty = batch.copy()
     word = int(np.flatnonzero(bursty[50])[0])
     bursty[50, word] += 2000
-    found = search_in(bursty, normal).grow(np.arange(6))
-    assert set(found.documents) == set(search_in(batch, normal).grow(np.arange(6)).documents)
+    found = search_in(bursty, normal).grow(Start(np.arange(6), 40))
+    assert set(found.documents) == set(
+        search_in(batch, normal).grow(Start(np.arange(6), 40)).documents
+    )
 
 
 def test_normal_documents_of_the_kind_take_support_away(planted):
@@ -180,14 +183,14 @@ def test_empty_documents_are_in_no_group():
     batch, normal = draw_planted()
     batch[3] = 0
     search = search_in(batch, normal)
-    assert search.grow(np.array([3])) is None
-    assert 3 not in search.grow(np.arange(6)).documents
+    assert search.grow(Start(np.array([3]), 40)) is None
+    assert 3 not in search.grow(Start(np.arange(6), 40)).documents
 
 
 def test_a_batch_of_two_documents_has_no_group():
     batch, normal = draw_planted()
     search = search_in(batch[:2], normal)
-    assert search.grow(np.array([0, 1])) is None
+    assert search.grow(Start(np.array([0, 1]), 1)) is None
     assert search_in(batch[:0], normal).choose_starts(5) == []
 
 
