@@ -109,7 +109,7 @@ class ClusterSearch:
         """A group, or the better part of it if it is two, with the documents that belong to it."""
         group = self.contrast.part(proposal)
         rest = np.setdiff1d(proposal.documents, group.documents)
-        documents = self._find_members(self.contrast.without(rest), group)
+        documents = self._find_members(group, rest)
         return Growth(
             seed=int(documents[0]),
             ended=True,
@@ -119,14 +119,18 @@ class ClusterSearch:
             around=tuple(np.setdiff1d(group.documents, documents).tolist()),
         )
 
-    def _find_members(self, contrast: ContrastSearch, group: Proposal) -> Ints:
+    def _find_members(self, group: Proposal, rest: Ints) -> Ints:
         """The core of a group, and of the documents within its reach those for which the odds are
-        good by the topic that it teaches; the likest first."""
+        good by the topic that it teaches; the likest first. `rest` was parted from it."""
         documents = np.sort(np.array(group.documents))
+        contrast = self.contrast.without(rest)
         core = contrast.find_core(documents)
         if len(core) < LEAST_DOCUMENTS:
             core = documents
-        reach = contrast.find_reach(core)
+        # A document around an earlier cluster may belong here.
+        free = self.available.copy()
+        free[rest] = False
+        reach = replace(contrast, available=free).find_reach(core)
         asked = np.append(reach, np.setdiff1d(documents, reach))[: self.rules.max_size]
         sample = self.batch.take(asked)
         belong = np.isin(asked, core)

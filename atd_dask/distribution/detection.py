@@ -113,10 +113,9 @@ def detect(
                 break
             available = outside
             if rules.remember:
-                # What is around it is explained by it, and is no group of its own.
-                explained = np.append(documents, np.array(growth.around, dtype=np.int64))
-                available[explained] = False
-                known = np.append(known, explained)
+                # What is around it is no group of its own, but may join another one.
+                around = np.array(growth.around, dtype=np.int64)
+                known = np.union1d(known, np.append(documents, around))
                 table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)
     return found
 

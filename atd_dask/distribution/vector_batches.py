@@ -54,9 +54,11 @@ class BatchVectors:
     def search(
         self, available: NDArray[np.bool_], known: Ints, max_size: int | None
     ) -> ContrastSearch:
-        """Looks for groups among the documents that are available; `known` ones have been found."""
+        """Looks for groups among the documents that are available, but for `known` ones."""
         normal = self.normal
         if len(known):
+            available = available.copy()
+            available[known] = False
             n_batch = int(np.count_nonzero(available))
             normal = normal.with_known(self.batch.take(np.sort(known)), n_batch)
         return ContrastSearch(self.batch, normal, available, max_size)
