@@ -15,9 +15,9 @@ N_WORDS = 120
 WORDS = [f"word{n}" for n in range(N_WORDS)]
 PLANTED = range(50, 65)
 QUICK = {
-    "seeds": 5,
+    "seeds": 20,
     "membership": {"replicates": 100},
-    "significance": {"replicates": 100, "searches": 2},
+    "significance": {"replicates": 100, "searches": 9},
 }
 
 
@@ -42,7 +42,7 @@ def test_the_planted_documents_are_found(problem):
     found = detect(*problem, **QUICK)
     (cluster,) = found.clusters
     assert set(cluster.documents) == set(PLANTED)
-    assert len(cluster.calibration_support) == 2
+    assert len(cluster.calibration_support) == 9
     described, *rest = found.describe()
     assert described.size == 15
     assert described.significant
