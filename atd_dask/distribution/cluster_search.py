@@ -1,8 +1,8 @@
 """The search for one cluster: proposals side by side, the best supported first.
 
-By default proposals settle from many starts. By the paper's rules several documents are grown to a
-few, and the one of largest gain to its end. In a batch that is small enough for every worker a
-start is a task. In a batch of shards everything stays here, and every step of it is spread.
+By default groups grow from many starts by contrast. By the paper's rules several documents are
+grown to a few, and the one of largest gain to its end. In a batch that is small enough for every
+worker some starts are a task. In a batch of shards everything stays here, and every step is spread.
 """
 
 from __future__ import annotations
