@@ -40,8 +40,8 @@ class Ranking:
 def rank_batch(
     method: str, train: csr_matrix, batch: csr_matrix, seed: int, value: float | None = None
 ) -> Ranking:
-    """The batch by one of the methods of `USUAL`, from counts of words; `value` is its setting. The
-    same on every machine with the same versions of NumPy, SciPy and scikit-learn."""
+    """Return the batch by one of the methods of `USUAL`, from counts of words; `value` is its
+    setting. The same on every machine with the same versions of NumPy, SciPy and scikit-learn."""
     from threadpoolctl import threadpool_limits
 
     known, new = weigh_words(train, batch)
@@ -58,7 +58,7 @@ def rank_batch(
 
 
 def read_counts(corpus: Corpus) -> csr_matrix:
-    """The counts of all documents of a corpus, documents × words."""
+    """Return the counts of all documents of a corpus, documents × words."""
     from scipy.sparse import csr_matrix
 
     block = corpus.rows(0, corpus.n_docs)
@@ -93,7 +93,7 @@ def compare_neighbours(known: csr_matrix, new: csr_matrix, numbers: Sequence[int
 
 
 def _average_nearest(similarities: Floats, numbers: Sequence[int], n_others: int) -> Floats:
-    """The mean of the largest values of each row, for each number of them."""
+    """Return the mean of the largest values of each row, for each number of them."""
     if n_others == 0:
         return np.zeros((len(numbers), len(similarities)))
     most = min(max(numbers), n_others)
@@ -103,8 +103,8 @@ def _average_nearest(similarities: Floats, numbers: Sequence[int], n_others: int
 
 
 def tell_apart(known: csr_matrix, new: csr_matrix, strength: float, seed: int) -> Floats:
-    """The probability that a document is one of the batch, by a logistic regression that has not
-    seen it: batch against training, both of equal weight, in five folds. `strength` is C."""
+    """Return the probability that a document is one of the batch, by a logistic regression that has
+    not seen it: batch against training, both of equal weight, in five folds. `strength` is C."""
     from scipy.sparse import vstack
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -167,5 +167,5 @@ def _count_distinct(documents: csr_matrix) -> int:
 
 
 def _sort(scores: Floats) -> Ints:
-    """Rows from the largest score on; equal ones in their order."""
+    """Return rows from the largest score on; equal ones in their order."""
     return np.argsort(-scores, kind="stable")

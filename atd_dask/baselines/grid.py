@@ -79,7 +79,7 @@ class Point:
 
 
 def list_points(grid: Grid, seeds: Sequence[int]) -> list[Point]:
-    """All pieces, each after those that it needs; the longest first."""
+    """Yield all pieces, each after those that it needs; the longest first."""
 
     def along(kind: str, name: str, values: Sequence[float]) -> Iterator[Point]:
         for value in values:
@@ -120,7 +120,7 @@ class GridWork:
     grid: Grid
 
     def compute(self, point: Point, needed: Sequence[Arrays]) -> Arrays:
-        """The piece; `needed` are those that it needs, in their order."""
+        """Return the piece; `needed` are those that it needs, in their order."""
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(1):
@@ -137,7 +137,7 @@ class GridWork:
 
 @lru_cache(maxsize=2)
 def _read(store: StoreKey) -> csr_matrix:
-    """The counts of a store; a worker reads them once."""
+    """Return the counts of a store; a worker reads them once."""
     return CorpusStore.open(store[0]).matrix()
 
 
@@ -161,7 +161,7 @@ def _compute_machine(work: GridWork, settings: dict[str, float], seed: int | Non
 
 @lru_cache(maxsize=1)
 def _multiply(train: StoreKey, test: StoreKey) -> one_class.Products:
-    """The inner products of a corpus; a worker makes them once."""
+    """Return the inner products of a corpus; a worker makes them once."""
     return one_class.Products.of(_read(train), _read(test))
 
 
@@ -210,7 +210,7 @@ def _compute_batch_clusters(work: GridWork, settings: dict[str, float], seed: in
 
 @lru_cache(maxsize=1)
 def _weigh(train: StoreKey, test: StoreKey) -> tuple[csr_matrix, csr_matrix]:
-    """The tf-idf of a corpus; a worker makes it once."""
+    """Return the tf-idf of a corpus; a worker makes it once."""
     return batch.weigh_words(_read(train), _read(test))
 
 

@@ -9,8 +9,8 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 
 
 def score_documents(test: Block, table: WordTable) -> Floats:
-    """Minus the log-likelihood per word; a document without a word that the model knows has none
-    to be unlikely."""
+    """Return minus the log-likelihood per word; a document without a word that the model knows has
+    none to be unlikely."""
     fit = fit_block(test, table)
     scores: Floats = -fit.log_likelihoods / np.maximum(fit.lengths, 1)
     return scores

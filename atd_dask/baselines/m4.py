@@ -49,8 +49,8 @@ class Posterior:
 
 
 def learn(train: csr_matrix, groups: Ints, n_topics: int, n_genres: int, seed: int) -> GenreModel:
-    """The model of training documents in `n_topics` groups. Topics start from the words of the
-    groups, which are as many; genres from random weights."""
+    """Return the model of training documents in `n_topics` groups. Topics start from the words of
+    the groups, which are as many; genres from random weights."""
     model, posterior = start(train, groups, n_topics, n_genres, seed)
     for _ in range(ITERATIONS):
         posterior = infer(model, train, groups, posterior)
@@ -71,7 +71,8 @@ def start(
 
 
 def score_documents(model: GenreModel, test: csr_matrix, groups: Ints) -> Floats:
-    """The entropy −E[log q(θ_d)] of each test document; `groups` are those of the test batch."""
+    """Return the entropy −E[log q(θ_d)] of each test document; `groups` are those of the test
+    batch."""
     weights = np.tile(model.pi, (int(groups.max(initial=0)) + 1, 1))
     posterior = _init_posterior(model, test, weights)
     for _ in range(TEST_ITERATIONS):
@@ -80,7 +81,7 @@ def score_documents(model: GenreModel, test: csr_matrix, groups: Ints) -> Floats
 
 
 def _init_posterior(model: GenreModel, documents: csr_matrix, genres: Floats) -> Posterior:
-    """Where inference starts: every topic has an equal part of a document's words."""
+    """Return where inference starts: every topic has an equal part of a document's words."""
     n_topics = model.beta.shape[1]
     lengths = np.asarray(documents.sum(axis=1), dtype=np.float64)
     return Posterior(np.tile(1.0 + lengths / n_topics, n_topics), genres, np.zeros((0, n_topics)))
@@ -89,7 +90,8 @@ def _init_posterior(model: GenreModel, documents: csr_matrix, genres: Floats) ->
 def infer(
     model: GenreModel, documents: csr_matrix, groups: Ints, posterior: Posterior
 ) -> Posterior:
-    """The E-step: the topics of documents given the genres, then the genres given the topics."""
+    """Return the E-step: the topics of documents given the genres, then the genres given the
+    topics."""
     prior = (posterior.genres @ model.alpha)[groups]
     gamma, mass = posterior.gamma.copy(), np.zeros_like(model.beta)
     infer_topics(
@@ -110,7 +112,7 @@ def infer(
 
 
 def update(model: GenreModel, posterior: Posterior, groups: Ints) -> GenreModel:
-    """The M-step."""
+    """Return the M-step."""
     n_groups = len(posterior.genres)
     beta = posterior.mass + LEAST_COUNT
     pi = np.maximum(posterior.genres.mean(axis=0), LEAST_SHARE)
@@ -147,7 +149,7 @@ def _invert_digamma(y: Floats) -> Floats:
 
 
 def measure_entropy(gamma: Floats) -> Floats:
-    """The entropy of Dirichlet distributions, a row each."""
+    """Return the entropy of Dirichlet distributions, a row each."""
     from scipy.special import digamma, gammaln
 
     total = gamma.sum(axis=1)

@@ -27,8 +27,8 @@ class Distances:
 def compare_distances(
     train: csr_matrix | Floats, test: csr_matrix | Floats, numbers: Sequence[int]
 ) -> Distances:
-    """Distance is one minus the cosine. A training document is no neighbour of its own; where there
-    are fewer than K others, the farthest counts."""
+    """Return distance is one minus the cosine. A training document is no neighbour of its own;
+    where there are fewer than K others, the farthest counts."""
     from sklearn.neighbors import NearestNeighbors
 
     most = min(max(numbers), train.shape[0] - 1)
@@ -43,12 +43,12 @@ def compare_distances(
 
 
 def _sort(distances: Any) -> Floats:
-    """Nearest first, and none below 0 by rounding."""
+    """Return nearest first, and none below 0 by rounding."""
     return np.sort(np.maximum(distances, 0.0), axis=1)
 
 
 def rank(values: Floats, others: Floats) -> Floats:
-    """The share of the others that are larger than each value."""
+    """Return the share of the others that are larger than each value."""
     ordered = np.sort(others)
     larger = len(ordered) - np.searchsorted(ordered, values, side="right")
     return larger / max(len(ordered), 1)

@@ -36,8 +36,8 @@ class Products:
 
 
 def score_documents(products: Products, nu: float, gamma: float | None) -> Floats:
-    """How far each test document is outside; above 0 it is called an anomaly. The kernel is linear,
-    or with `gamma` the radial one."""
+    """Return how far each test document is outside; above 0 it is called an anomaly. The kernel is
+    linear, or with `gamma` the radial one."""
     from sklearn.svm import OneClassSVM
 
     own, other = products.train, products.test

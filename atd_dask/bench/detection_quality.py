@@ -72,7 +72,7 @@ class Split:
 
 
 def list_variants() -> dict[str, DetectionConfig]:
-    """The default, what each of its rules does by itself, and the paper's."""
+    """Return the default, what each of its rules does by itself, and the paper's."""
     significance = SignificanceConfig(replicates=REPLICATES)
     default = DetectionConfig(significance=significance)
     alone = replace(significance, searches=0)
@@ -98,7 +98,7 @@ def bench_detection(
     ingest: Ingest,
     progress: Progress,
 ) -> Iterator[list[Row]]:
-    """A table for each corpus, as soon as it is measured."""
+    """Yield a table for each corpus, as soon as it is measured."""
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
         connect(ClusterOptions(local=LocalOptions(workers=2, threads=1))) as client,
@@ -142,8 +142,8 @@ def split_anew(
     left_out: Sequence[str],
     anomalous: Sequence[str],
 ) -> tuple[dict[str, Block], dict[str, Labels]]:
-    """The same documents with other classes as anomalous: all documents of these and a share of the
-    normal ones are the batch. Documents of the classes `left_out` are in no part."""
+    """Return the same documents with other classes as anomalous: all documents of these and a share
+    of the normal ones are the batch. Documents of the classes `left_out` are in no part."""
     whole = Block.concatenate([parts[part] for part in PARTS])
     every = [label for part in PARTS for label in labels[part]]
     unusual = np.array([bool(set(anomalous) & set(label)) for label in every])
@@ -209,7 +209,7 @@ def _summarise(runs: Sequence[dict[str, float]]) -> dict[str, str]:
 def bench_speed(
     name: str, corpora: str | None, reference: str | None, ingest: Ingest, progress: Progress
 ) -> list[Row]:
-    """How long the pieces of a detection take, and what their distribution adds.
+    """Return how long the pieces of a detection take, and what their distribution adds.
 
     Kernel time is CPU time in this process; the time of a cluster passes while its one or two
     workers, a thread each, do the same replicates. The null model is one that is trained here, or
@@ -245,7 +245,7 @@ def bench_speed(
 
 
 def read_reference(name: str, folder: str) -> WordTable:
-    """The null model that the authors' programs learned from a corpus of the paper."""
+    """Return the null model that the authors' programs learned from a corpus of the paper."""
     path = Path(folder, f"{name}_null_model.npz")
     try:
         with np.load(path) as model:
@@ -257,7 +257,7 @@ def read_reference(name: str, folder: str) -> WordTable:
 
 
 def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
-    """The time that passes while a cluster of processes scores the replicates."""
+    """Return the time that passes while a cluster of processes scores the replicates."""
     replicates = WholeReplicates(bootstrap)
     with connect(ClusterOptions(local=LocalOptions(workers=workers, threads=1))) as client:
         run_on_workers(client, compile_detection)
@@ -268,7 +268,8 @@ def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
 
 
 def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, ClusterBootstrap]:
-    """The grower and the seed of the first cluster, and its bootstrap; everything is compiled."""
+    """Return the grower and the seed of the first cluster, and its bootstrap; everything is
+    compiled."""
     rules = replace(make_rules(DetectionConfig()), settle=False, seeds=1)
     fitter = rules.fitter(table)
     runner = Runner()

@@ -34,7 +34,8 @@ print(found)
 def bench_find(
     n_normal: int, n_batch: int, repeats: int, progress: Progress
 ) -> list[dict[str, Any]]:
-    """A row for an empty cache folder, another one every time, and a row for one that was used."""
+    """Return a row for an empty cache folder, another one every time, and a row for one that was
+    used."""
     documents = json.dumps(draw_strings(n_normal, n_batch))
     runs: dict[str, list[Usage]] = {"cold": [], "warm": []}
     said: dict[str, str] = {}
@@ -61,7 +62,7 @@ def bench_find(
 
 
 def draw_strings(n_normal: int, n_batch: int, seed: int = 1) -> tuple[list[str], list[str]]:
-    """Normal documents, and a batch in which some at its end share a topic of their own."""
+    """Return normal documents, and a batch in which some at its end share a topic of their own."""
     n_planted = min(PLANTED.size, n_batch // 4)
     planted = [Planted(PLANTED.label, n_planted, PLANTED.share)]
     shape = Shape(n_train=n_normal)

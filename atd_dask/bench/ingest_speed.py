@@ -46,7 +46,7 @@ def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[dict[s
 
 
 def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
-    """Writes documents of Zipf-distributed words, a line of JSON each; gives how many at a time."""
+    """Write documents of Zipf-distributed words, a line of JSON each; gives how many at a time."""
     stream = open_stream(seed, "bench/documents")
     syllables = np.array([a + b for a in "bcdfghklmnprstvz" for b in "aeiou"])
     picks = stream.integers(len(syllables), size=(N_WORDS, 5))

@@ -45,7 +45,7 @@ REPLICATES = 100  # of B2: enough for the level 0.01
 
 
 def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
-    """Looks for the first cluster of a generated batch, with two workers of one thread."""
+    """Look for the first cluster of a generated batch, with two workers of one thread."""
     rules = make_rules(
         DetectionConfig(
             # A search in held-out documents would need twice as many normal ones.
@@ -95,7 +95,7 @@ def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def choose_planted(n_docs: int) -> NDArray[np.int64]:
-    """The rows of the planted documents, spread over the batch."""
+    """Return the rows of the planted documents, spread over the batch."""
     n_planted = min(N_PLANTED, n_docs // 10)
     return np.arange(n_planted) * (n_docs // max(n_planted, 1))
 
@@ -103,7 +103,7 @@ def choose_planted(n_docs: int) -> NDArray[np.int64]:
 def write_part(
     path: Path, part: str, n_docs: int, planted: NDArray[np.int64], advance: Any
 ) -> CorpusStore:
-    """Writes documents without holding more than some of them."""
+    """Write documents without holding more than some of them."""
     with CorpusWriter(path, [f"w{word:04d}" for word in range(N_WORDS)]) as writer:
         for batch in draw_documents(part, n_docs, planted):
             writer.append(batch)
@@ -140,9 +140,9 @@ def draw_documents(part: str, n_docs: int, planted: NDArray[np.int64]) -> Iterat
 
 
 def draw_topics() -> NDArray[np.float64]:
-    """Topics × words, the last topic that of the planted documents. All share the frequencies of
-    words, of which some are far more frequent in a topic; in the last one these are rare ones, so
-    that its documents are among those from which clusters start."""
+    """Return topics × words, the last topic that of the planted documents. All share the
+    frequencies of words, of which some are far more frequent in a topic; in the last one these are
+    rare ones, so that its documents are among those from which clusters start."""
     stream = open_stream(1, "bench/batch/topics")
     shared = 1.0 / (np.arange(N_WORDS, dtype=np.float64) + 200.0)
     shared /= shared.sum()
@@ -158,7 +158,7 @@ def _draw_topic(
     n_salient: int,
     share: float,
 ) -> NDArray[np.float64]:
-    """A topic with a share of its words from some salient ones."""
+    """Return a topic with a share of its words from some salient ones."""
     topic = (1 - share) * shared
     topic[stream.choice(among, n_salient, replace=False)] += share / n_salient
     return topic

@@ -71,7 +71,7 @@ def judge_method(
 
 
 def sample_words(name: str, config: RunConfig, result: Result, test: CorpusStore) -> Words | None:
-    """The words of the topic that has a column in the paper, if it was found."""
+    """Return the words of the topic that has a column in the paper, if it was found."""
     cluster = find_cluster(result, paper.WORDS[name][0]) if name in paper.WORDS else None
     if cluster is None:
         return None

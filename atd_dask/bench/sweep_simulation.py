@@ -96,7 +96,8 @@ class World:
         return cls(seed, tuple(outbreaks))
 
     def topics(self, day: int) -> NDArray[np.float64]:
-        """Word probabilities of the subjects on a day; words from `N_WORDS` on are new ones."""
+        """Return word probabilities of the subjects on a day; words from `N_WORDS` on are new
+        ones."""
         stream = open_stream(self.seed, "sweeps/subjects")
         width = N_WORDS // N_SUBJECTS
         weights = np.zeros((N_SUBJECTS, N_WORDS + day + 1))
@@ -120,7 +121,7 @@ class World:
         return topics
 
     def draw_day(self, day: int, n_docs: int) -> Iterator[dict[str, Any]]:
-        """The documents of a day; day 0 is before the first sweep."""
+        """Yield the documents of a day; day 0 is before the first sweep."""
         stream = open_stream(self.seed, f"sweeps/day {day}")
         topics = self.topics(day)
         for number in range(n_docs):
@@ -155,7 +156,7 @@ class World:
 
 
 def _spell(number: int) -> str:
-    """A word of letters for a number."""
+    """Return a word of letters for a number."""
     letters = []
     for _ in range(4):
         number, index = divmod(number, 20)
@@ -183,7 +184,7 @@ def bench_sweeps(
     overrides: Sequence[str],
     progress: Progress,
 ) -> list[dict[str, Any]]:
-    """Simulates so many days; gives a row for each outbreak, for false alarms, and for times."""
+    """Simulate so many days; gives a row for each outbreak, for false alarms, and for times."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as scratch:
         home = Path(folder or scratch)
         home.mkdir(parents=True, exist_ok=True)
@@ -201,7 +202,7 @@ def simulate(
     progress: Progress,
     killed: float = KILLED,
 ) -> Quarter:
-    """Lets the days go by; the sweeps are in the folder `runs/quarter` of `home`."""
+    """Let the days go by; the sweeps are in the folder `runs/quarter` of `home`."""
     (home / "repository").mkdir()
     (home / "conf.yaml").write_text(CONFIG)
     _write(home / "normal.jsonl", world.draw_day(0, 15 * n_docs))
@@ -285,7 +286,7 @@ def _read_clusters(
 
 
 def make_rows(world: World, quarter: Quarter) -> list[dict[str, Any]]:
-    """A row for each outbreak, the false alarms, and how long sweeps took."""
+    """Return a row for each outbreak, the false alarms, and how long sweeps took."""
     rows = []
     true: set[int] = set()
     for outbreak in world.outbreaks:

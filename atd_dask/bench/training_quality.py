@@ -149,7 +149,7 @@ def _read(config: RunConfig) -> Material:
 
 
 def split_halves(documents: csr_matrix, known: np.ndarray[Any, Any]) -> Halves:
-    """Cuts the tokens of `known` words of each document into two halves at random, the second the
+    """Cut the tokens of `known` words of each document into two halves at random, the second the
     larger one if they are odd. Documents with fewer than two such tokens are left out."""
     from scipy.sparse import csr_matrix
 
@@ -173,8 +173,8 @@ def split_halves(documents: csr_matrix, known: np.ndarray[Any, Any]) -> Halves:
 def complete_documents(
     proportions: Floats, words: Floats, held_out: csr_matrix
 ) -> tuple[float, int]:
-    """The log-likelihood per word of the held-out tokens, and how many of them are less probable
-    than `FLOOR`, with which they count."""
+    """Return the log-likelihood per word of the held-out tokens, and how many of them are less
+    probable than `FLOOR`, with which they count."""
     entries = held_out.tocoo()
     probabilities = np.einsum("ek,ke->e", proportions[entries.row], words[:, entries.col])
     logs = np.log(np.maximum(probabilities, FLOOR))
@@ -183,17 +183,18 @@ def complete_documents(
 
 
 def count_lda_parameters(n_topics: int, n_words: int) -> int:
-    """Every topic has a probability for every word; they sum to one."""
+    """Return every topic has a probability for every word; they sum to one."""
     return n_topics * (n_words - 1)
 
 
 def count_parameters(table: WordTable) -> int:
-    """The words that topics have for themselves, and the words of the shared model."""
+    """Return the words that topics have for themselves, and the words of the shared model."""
     return len(table.probabilities) + int(np.count_nonzero(table.shared))
 
 
 def _clock(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of `work` and the CPU time that it took, with linear algebra on one thread."""
+    """Return the result of `work` and the CPU time that it took, with linear algebra on one
+    thread."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
@@ -205,7 +206,7 @@ def _clock(work: Callable[[], Any]) -> tuple[Any, float]:
 def learn_ptm(
     material: Material, n_topics: int | tuple[int, int], seed: int
 ) -> tuple[ParsimoniousTopicModel, Learned]:
-    """The parsimonious topic model at one order, or at the best of a range (least, most)."""
+    """Return the parsimonious topic model at one order, or at the best of a range (least, most)."""
     model = ParsimoniousTopicModel(n_topics, step=material.topics.step, random_state=seed)
     _, seconds = _clock(lambda: model.fit(material.train))
     proportions = model.transform(material.halves.observed)
@@ -214,8 +215,8 @@ def learn_ptm(
 
 
 def learn_smoothed(material: Material, n_topics: int, seed: int) -> Learned:
-    """The same topics with a probability of their own for every word: its expected count, and
-    `SMOOTHING` tokens of the shared model. What this gains is what parsimony costs."""
+    """Return the same topics with a probability of their own for every word: its expected count,
+    and `SMOOTHING` tokens of the shared model. What this gains is what parsimony costs."""
     model = ParsimoniousTopicModel(n_topics, random_state=seed)
     train, _ = as_corpus(material.train, None)
     block = train.rows(0, train.n_docs)
@@ -335,7 +336,7 @@ def _search(material: Material, n_seeds: int, progress: Progress) -> list[Select
 
 
 def tabulate_searches(name: str, searches: Sequence[SelectedOrder], halves: Halves) -> list[Row]:
-    """A row for each search, and mean and range of them all; the least BIC is the best."""
+    """Return a row for each search, and mean and range of them all; the least BIC is the best."""
     likelihoods = [
         complete_documents(search.learned.proportions, search.learned.words, halves.held_out)[0]
         for search in searches
@@ -404,7 +405,7 @@ def _row(
 
 
 def measure_workers(material: Material, progress: Progress) -> list[Row]:
-    """The time that passes while restarts are searched on one worker, and on two."""
+    """Return the time that passes while restarts are searched on one worker, and on two."""
     topics = material.topics
     training = Training(
         material.store, OrderRange(topics.max, topics.min, topics.step), Convergence(), seed=1
@@ -429,7 +430,7 @@ def measure_workers(material: Material, progress: Progress) -> list[Row]:
 
 
 def measure_start(progress: Progress) -> list[Row]:
-    """The time that a new process takes from its start to a trained small model."""
+    """Return the time that a new process takes from its start to a trained small model."""
     rows = []
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-kernels-") as cache,
@@ -444,14 +445,14 @@ def measure_start(progress: Progress) -> list[Row]:
 
 
 def start_process(cache: str) -> None:
-    """Trains a small model in a new process, with compiled kernels kept in the folder `cache`."""
+    """Train a small model in a new process, with compiled kernels kept in the folder `cache`."""
     program = f"from {__name__} import train_generated; train_generated()"
     environment = {**os.environ, "ATD_DASK_CACHE": cache}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def train_generated() -> ParsimoniousTopicModel:
-    """Trains a small model and finds the topics of its documents, so that every kernel of training
+    """Train a small model and finds the topics of its documents, so that every kernel of training
     is compiled."""
     documents = generate_documents(n_docs=200, n_topics=4, n_words=200)
     model = ParsimoniousTopicModel((3, 8)).fit(documents)

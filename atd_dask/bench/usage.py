@@ -32,7 +32,7 @@ class Usage:
 
 @contextmanager
 def measure() -> Iterator[Usage]:
-    """Fills in the usage when the block ends. Of children that ended before, their work counts."""
+    """Fill in the usage when the block ends. Of children that ended before, their work counts."""
     import psutil
 
     usage = Usage()
@@ -76,5 +76,5 @@ def measure() -> Iterator[Usage]:
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
-    """The mean of several runs, and the range if there is one."""
+    """Return the mean of several runs, and the range if there is one."""
     return Spread.of(values).show(digits)

@@ -23,8 +23,8 @@ COMMAND = (sys.executable, "-c", "from atd_dask.cli.command import main; main()"
 
 
 def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[str, Any]]:
-    """The job of a corpus in a process of its own, from its start to its end; twice, because only
-    the second time everything is compiled."""
+    """Return the job of a corpus in a process of its own, from its start to its end; twice, because
+    only the second time everything is compiled."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         config = paper_config(name, corpora, f"{folder}/{name}")
         path = Path(folder, f"{name}.yaml")
@@ -55,7 +55,7 @@ def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[s
 
 
 def spell_out(part: Any) -> Any:
-    """A configuration as a file says it: those keys alone that are not at their default."""
+    """Return a configuration as a file says it: those keys alone that are not at their default."""
     if isinstance(part, list | tuple):
         return [spell_out(value) for value in part]
     if not dataclasses.is_dataclass(part):

@@ -42,12 +42,12 @@ class GroupAgreement:
 
 
 def rank_rows(scores: Floats) -> Ints:
-    """Rows from the largest score on; equal ones in their order."""
+    """Return rows from the largest score on; equal ones in their order."""
     return np.argsort(-scores, kind="stable")
 
 
 def judge_documents(task: Task, scores: Floats) -> Agreement:
-    """The documents of largest score as anomalies."""
+    """Return the documents of largest score as anomalies."""
     top = rank_rows(scores)[: task.n_documents].tolist()
     return compare_documents([top], task.labels, task.anomalous)
 
@@ -55,8 +55,9 @@ def judge_documents(task: Task, scores: Floats) -> Agreement:
 def judge_groups(
     task: Task, scores: Floats, weights: Floats, counted: bool, groups: Ints
 ) -> GroupAgreement:
-    """The groups of largest weight as anomalous clusters, the documents of each by their scores. A
-    group weighs what its documents weigh: their sum if they are `counted`, else their mean."""
+    """Return the groups of largest weight as anomalous clusters, the documents of each by their
+    scores. A group weighs what its documents weigh: their sum if they are `counted`, else their
+    mean."""
     sizes = np.bincount(groups)
     sums: Floats = np.bincount(groups, weights).astype(np.float64)
     values: Floats = sums if counted else sums / np.maximum(sizes, 1)
@@ -96,5 +97,5 @@ class Spread:
 
 
 def best_place(agreements: Sequence[Agreement]) -> int:
-    """Where F1 is largest; of equals the one of largest AUC, then the first."""
+    """Return where F1 is largest; of equals the one of largest AUC, then the first."""
     return max(range(len(agreements)), key=lambda n: (agreements[n].f1, agreements[n].auc, -n))

@@ -27,7 +27,7 @@ def place_in_batch(
     ids: Sequence[str],
     labels: Labels,
 ) -> tuple[ClusterResult, ...]:
-    """Brings clusters of representatives back into the whole batch: `rows` has the row of each
+    """Bring clusters of representatives back into the whole batch: `rows` has the row of each
     representative. Every document gets its copies, which a cluster counts apart."""
     groups = group_copies(copies.copy_of)
 
@@ -58,8 +58,8 @@ def group_copies(copy_of: NDArray[np.int64]) -> dict[int, list[int]]:
 
 
 def choose_groups(copies: Copies) -> list[list[int]]:
-    """The groups of copies that are a finding, the largest first: large enough, and without a
-    counterpart in training. The first of each stands for the others."""
+    """Return the groups of copies that are a finding, the largest first: large enough, and without
+    a counterpart in training. The first of each stands for the others."""
     groups = [
         [row, *others]
         for row, others in group_copies(copies.copy_of).items()
@@ -76,7 +76,7 @@ def describe_copies(
     ids: Sequence[str],
     labels: Labels,
 ) -> tuple[CopyGroup, ...]:
-    """The groups of copies of a result.
+    """Return the groups of copies of a result.
 
     `words` has the counts of the first of each group, `shared` how probable words are elsewhere, 0
     for those that training lacks. The words that are told are the most frequent ones, among equals
@@ -100,7 +100,7 @@ def describe_copies(
 def name_homes(
     groups: Sequence[CopyGroup], clusters: Sequence[ClusterResult]
 ) -> tuple[CopyGroup, ...]:
-    """The groups of copies, each with the significant cluster that it belongs to."""
+    """Return the groups of copies, each with the significant cluster that it belongs to."""
     homes = {
         row: cluster.index
         for cluster in reversed(clusters)  # of two, the first

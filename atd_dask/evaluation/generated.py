@@ -48,7 +48,8 @@ class Planted:
 def generate_documents(
     seed: int, purpose: str, shape: Shape, n_normal: int, planted: Sequence[Planted]
 ) -> tuple[Block, Labels]:
-    """The ordinary documents, and after them those of each group; a label names the topic."""
+    """Return the ordinary documents, and after them those of each group; a label names the
+    topic."""
     stream = open_stream(seed, f"{purpose}/topics")
     n_topics = int(stream.integers(shape.topics[0], shape.topics[1], endpoint=True))
     median = int(stream.integers(shape.lengths[0], shape.lengths[1], endpoint=True))
@@ -108,7 +109,7 @@ def _normalise(weights: Floats) -> Floats:
 
 
 def _draw_words(uniform: Floats, topics: Ints, running: Floats) -> NDArray[np.int64]:
-    """A word for each token, by the topic that it is of."""
+    """Return a word for each token, by the topic that it is of."""
     words = np.zeros(len(topics), np.int64)
     for topic in np.unique(topics).tolist():
         mine = topics == topic

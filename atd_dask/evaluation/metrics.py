@@ -25,7 +25,7 @@ class ClusterAgreement:
 
 
 def compare(hits: Sequence[bool], n_true: int) -> Agreement:
-    """Documents in order, each a hit or not, against `n_true` true ones."""
+    """Return documents in order, each a hit or not, against `n_true` true ones."""
     found = 0
     area = 0.0
     recall = precision = 0.0
@@ -43,8 +43,8 @@ def compare(hits: Sequence[bool], n_true: int) -> Agreement:
 def compare_cluster(
     documents: Sequence[int], labels: Labels, anomalous: Sequence[str], gone: frozenset[int]
 ) -> ClusterAgreement | None:
-    """A cluster against the anomalous label that most of its documents have, the first of equals;
-    `gone` are documents of earlier clusters. None where no document has one."""
+    """Return a cluster against the anomalous label that most of its documents have, the first of
+    equals; `gone` are documents of earlier clusters. None where no document has one."""
     counts = {label: sum(label in labels[d] for d in documents) for label in anomalous}
     label = max(anomalous, key=lambda name: counts[name], default=None)
     if label is None or counts[label] == 0:
@@ -61,7 +61,8 @@ def compare_cluster(
 def compare_documents(
     clusters: Sequence[Sequence[int]], labels: Labels, anomalous: Sequence[str]
 ) -> Agreement:
-    """The documents of all clusters, each once and in that order, against all anomalous ones."""
+    """Return the documents of all clusters, each once and in that order, against all anomalous
+    ones."""
     names = set(anomalous)
     true = [not names.isdisjoint(some) for some in labels]
     rows = dict.fromkeys(row for cluster in clusters for row in cluster)
@@ -69,7 +70,7 @@ def compare_documents(
 
 
 def average(agreements: Sequence[Agreement]) -> Agreement:
-    """The mean over clusters; all zeros for none."""
+    """Return the mean over clusters; all zeros for none."""
     n = max(len(agreements), 1)
     return Agreement(
         sum(a.recall for a in agreements) / n,

@@ -76,7 +76,8 @@ def make_tables(corpora: Sequence[CorpusFigures]) -> list[Table]:
 
 
 def tabulate_clusters(figures: CorpusFigures) -> Table:
-    """A row for each cluster of the paper, ours over the seeds that found one of that label."""
+    """Return a row for each cluster of the paper, ours over the seeds that found one of that
+    label."""
     header = (
         *("label", "documents: paper", "ours", "recall: paper", "ours, of the whole batch"),
         *("ours, of what was left", "precision: paper", "ours", "p-value: paper", "ours"),
@@ -110,8 +111,8 @@ def tabulate_clusters(figures: CorpusFigures) -> Table:
 
 
 def find_cluster(result: Result, label: str | None) -> ClusterResult | None:
-    """The first significant cluster in which the label has the majority; without a label, the
-    best supported of the candidates that were not significant."""
+    """Return the first significant cluster in which the label has the majority; without a label,
+    the best supported of the candidates that were not significant."""
     for cluster in result.clusters:
         if label is None and not cluster.significant:
             return cluster
@@ -136,7 +137,7 @@ def _tell_others(figures: CorpusFigures) -> list[str]:
 
 
 def tabulate_methods(figures: CorpusFigures) -> Table:
-    """A row for each method."""
+    """Return a row for each method."""
     header = (
         *("method", "group F1: paper", "ours", "ours, of what was left"),
         *("group AUC: paper", "ours", "ours, of what was left", "ours, in the order of the batch"),
@@ -205,7 +206,7 @@ def tabulate_told(figures: CorpusFigures) -> Table:
 
 
 def tabulate_words(words: Sequence[Words]) -> Table:
-    """Rows as in the paper, a column of it and of ours for each topic."""
+    """Return rows as in the paper, a column of it and of ours for each topic."""
     header = [""]
     for one in words:
         header += [f"{paper.WORDS[one.corpus][0]}: paper", "ours"]
@@ -230,7 +231,7 @@ def choose_words(
     occurring: Iterable[str],
     n: int = 10,
 ) -> tuple[tuple[str, ...], ...]:
-    """The four lists of a cluster's topic, from its salient words. `usual` are shared
+    """Return the four lists of a cluster's topic, from its salient words. `usual` are shared
     probabilities, `occurring` the words of its documents. Words of low probability are those that
     the topic makes least of, compared with what is usual."""
 

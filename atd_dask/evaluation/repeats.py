@@ -28,7 +28,7 @@ from atd_dask.result_types import (
 
 
 def combine_results(results: Sequence[Result], seeds: Sequence[int], level: float) -> Result:
-    """The result of the first repeat, judged by all of them.
+    """Return the result of the first repeat, judged by all of them.
 
     A cluster is listed as the first repeat that found it has it; then come those that are not
     significant: clusters of too few repeats, from most repeats to fewest, and the candidates that
@@ -92,7 +92,7 @@ def _share_out(
 def _judge(
     repeat: int, cluster: ClusterResult, speaking: Sequence[Sequence[ClusterResult]], level: float
 ) -> ClusterResult:
-    """A cluster with what all repeats say of it."""
+    """Return a cluster with what all repeats say of it."""
     p_values = [
         min((one.deciding_p_value for one in of_repeat), default=None) for of_repeat in speaking
     ]
@@ -111,7 +111,7 @@ def _judge(
 
 
 def _rank(cluster: ClusterResult) -> tuple[bool, int, float]:
-    """Clusters stay in the order in which they were found; the others follow."""
+    """Return clusters stay in the order in which they were found; the others follow."""
     if cluster.significant:
         return False, 0, 0.0
     found = cluster.repeats.found if cluster.repeats else 0

@@ -45,8 +45,8 @@ SHOWN_WORDS = 8  # of a cluster, in a row of clusters.csv
 
 
 def order_candidates(found: Sequence[FoundCluster]) -> list[FoundCluster]:
-    """Candidates as a result lists them: the clusters in the order in which they were found, then
-    those that failed, the best supported first."""
+    """Return candidates as a result lists them: the clusters in the order in which they were found,
+    then those that failed, the best supported first."""
     clusters = [cluster for cluster in found if cluster.significant]
     failed = [cluster for cluster in found if not cluster.significant]
     return clusters + sorted(failed, key=lambda cluster: -cluster.support)
@@ -61,7 +61,7 @@ def describe_clusters(
     labels: Labels,
     n_known: int | None = None,
 ) -> tuple[ClusterResult, ...]:
-    """The clusters of a result. Words from `n_known` on are new: training lacks
+    """Return the clusters of a result. Words from `n_known` on are new: training lacks
     them."""
     described = []
     for index, cluster in enumerate(clusters, 1):
@@ -154,14 +154,14 @@ def describe_searches(
 
 
 def _find_support(cluster: FoundCluster) -> float | None:
-    """A cluster that was grown step by step has its support found for the searches alone."""
+    """Return a cluster that was grown step by step has its support found for the searches alone."""
     if cluster.calibration_support is None and cluster.growth.steps:
         return None
     return float(cluster.support)
 
 
 def evaluate_result(result: Result, labels: Labels, anomalous: Sequence[str]) -> Result:
-    """A result that says how well it agrees with the anomalous labels."""
+    """Return a result that says how well it agrees with the anomalous labels."""
     found = [(cluster.rows_with_copies, cluster.significant) for cluster in result.clusters]
     evaluations, summary = evaluate_clusters(found, labels, anomalous)
     clusters = tuple(
@@ -174,7 +174,7 @@ def evaluate_result(result: Result, labels: Labels, anomalous: Sequence[str]) ->
 def evaluate_clusters(
     clusters: Sequence[tuple[Sequence[int], bool]], labels: Labels, anomalous: Sequence[str]
 ) -> tuple[list[ClusterEvaluation | None], Evaluation]:
-    """Compares clusters, each given by its rows and whether it is significant, with labels.
+    """Compare clusters, each given by its rows and whether it is significant, with labels.
 
     Gives the evaluation of each, None where it has no anomalous document, and the summary over the
     significant ones, against the whole batch and against what was left of it.
@@ -212,8 +212,8 @@ def _summarise(agreement: Agreement) -> MeanAgreement:
 
 
 def add_written(result: Result, forms: Mapping[str, str]) -> Result:
-    """A result that has, beside each word, such as a stem, how the documents write it; a word
-    without a form stands for itself."""
+    """Return a result that has, beside each word, such as a stem, how the documents write it; a
+    word without a form stands for itself."""
     clusters = tuple(
         replace(
             cluster,
@@ -232,15 +232,15 @@ def add_written(result: Result, forms: Mapping[str, str]) -> Result:
 
 
 def write_json(result: Result) -> bytes:
-    """The same result gives the same bytes."""
+    """Return the same result gives the same bytes."""
     told = result.to_json()
     return json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
 
 def write_csv(clusters: Sequence[ClusterResult], passages: Mapping[int, str]) -> bytes:
-    """A row for each document of a cluster, and after it one for each of its copies; `passages` has
-    a piece of the text for rows whose text is kept. The columns of repeats are there if a detection
-    was repeated."""
+    """Return a row for each document of a cluster, and after it one for each of its copies;
+    `passages` has a piece of the text for rows whose text is kept. The columns of repeats are there
+    if a detection was repeated."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     is_repeated = any(cluster.repeats for cluster in clusters)

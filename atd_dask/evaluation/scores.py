@@ -70,7 +70,7 @@ def score_documents(
 def _score_blocks(
     runner: Runner, fitter: Fitter, corpus: Corpus, topics: Sequence[Alternative]
 ) -> tuple[Floats, Floats]:
-    """The surprise of each document, and what it gains by each topic."""
+    """Return the surprise of each document, and what it gains by each topic."""
     blocks = range(len(corpus.block_starts) - 1)
     scored = list(runner.map(score_block, (corpus, fitter, topics), blocks))
     nothing = np.zeros(0), np.zeros((0, len(topics)))

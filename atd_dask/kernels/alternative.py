@@ -43,7 +43,7 @@ SMOOTHING = 1.0
 
 @kernel
 def measure_perplexity(probabilities):
-    """How many words of equal probability would be as hard to guess."""
+    """Return how many words of equal probability would be as hard to guess."""
     entropy = 0.0
     for probability in probabilities:
         if probability > 0.0:
@@ -69,7 +69,7 @@ class NullContext(NamedTuple):
 
 @inner_kernel
 def estimate_topic(context, x, on, extra):
-    """The word probabilities of the new topic for given switches and expected counts."""
+    """Return the word probabilities of the new topic for given switches and expected counts."""
     shared = context.table.shared
     all_mass = 0.0
     all_shared = 0.0
@@ -85,7 +85,8 @@ def estimate_topic(context, x, on, extra):
 
 @inner_kernel
 def hard_share(work, m, n, length, new):
-    """The share of the tokens whose likeliest topic is the new one; ties go to the others."""
+    """Return the share of the tokens whose likeliest topic is the new one; ties go to the
+    others."""
     theta_new = 0.0
     for a in range(m):
         if work.active[a] == new:
@@ -104,7 +105,7 @@ def hard_share(work, m, n, length, new):
 
 @kernel
 def new_topic_shares(context, extra, indptr, terms, counts):
-    """The share of the new topic in documents that are fitted with it on."""
+    """Return the share of the new topic in documents that are fitted with it on."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -126,7 +127,7 @@ def new_topic_shares(context, extra, indptr, terms, counts):
 
 @kernel
 def train_topic(context, indptr, terms, counts):
-    """Learns the new topic on documents, afresh.
+    """Learn the new topic on documents, afresh.
 
     Gives its word probabilities and switches, for each document the log-likelihood, the share of
     the new topic and the proportions (documents × topics), the BIC, and how often the topic is
@@ -247,8 +248,8 @@ class Alternative:
     rest: float = 1.0  # what other words than `specific` have of their shared probabilities
 
     def smoothed(self, context: NullContext) -> Alternative:
-        """The topic for documents that it was not learned on: every word of its documents has a
-        probability of its own, by how often it was there and by the shared model."""
+        """Return the topic for documents that it was not learned on: every word of its documents
+        has a probability of its own, by how often it was there and by the shared model."""
         tokens = add_up(self.expected) + context.smoothing
         rest = context.smoothing / tokens
         occurring = self.expected > 0.0
@@ -257,13 +258,14 @@ class Alternative:
         return replace(self, probabilities=probabilities, specific=occurring, rest=rest)
 
     def raised_words(self, shared: Floats) -> Ints:
-        """The words that it makes more likely than they are elsewhere, the most telling first."""
+        """Return the words that it makes more likely than they are elsewhere, the most telling
+        first."""
         words = np.flatnonzero(self.specific & (self.probabilities > shared))
         return rank_words(words, self.probabilities, shared)
 
     def with_half_tokens(self, lengths: Ints) -> Alternative:
-        """The topic where none of its words counts less than half a token; `lengths` are those of
-        its own documents."""
+        """Return the topic where none of its words counts less than half a token; `lengths` are
+        those of its own documents."""
         tokens = add_up(self.proportions[:, -1] * lengths)
         own = self.probabilities[self.specific]
         raised = np.maximum(own, LEAST_MASS_OF_NEW / max(tokens, 1.0))
@@ -273,5 +275,5 @@ class Alternative:
 
 
 def train_alternative(context: NullContext, cluster: Block) -> Alternative:
-    """The alternative model of a cluster."""
+    """Return the alternative model of a cluster."""
     return Alternative(*train_topic(context, *cluster.arrays))

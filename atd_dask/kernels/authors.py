@@ -62,7 +62,7 @@ def _gradient(work, topic, n, length):
 
 @inner_kernel
 def sweep_switches(work, m, n, length, kept):
-    """Visits the switches of all topics in order, up to ten times; topic `kept` stays on.
+    """Visit the switches of all topics in order, up to ten times; topic `kept` stays on.
 
     A trial that cannot gain its cost, by Jensen's bound, is skipped: it would be refused.
     """
@@ -141,7 +141,7 @@ def _fit_block(indptr, terms, counts, table):
 
 
 def fit_block(block: Block, table: WordTable) -> Fit:
-    """Fits every document of a block as the authors' programs do."""
+    """Fit every document of a block as the authors' programs do."""
     theta, lengths, likelihoods, costs = _fit_block(*block.arrays, table)
     documents, topics = np.nonzero(theta)
     indptr = np.searchsorted(documents, np.arange(len(block) + 1))
@@ -207,7 +207,8 @@ def _set_topic(shared, x, on, extra):
 
 @kernel
 def train_topic(context, indptr, terms, counts):
-    """The new topic on documents as their programs learn it; as `alternative.train_topic`."""
+    """Return the new topic on documents as their programs learn it; as
+    `alternative.train_topic`."""
     table = context.table
     n_docs = len(indptr) - 1
     n_words = len(table.shared)

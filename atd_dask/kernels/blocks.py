@@ -41,7 +41,7 @@ class BlockCutter:
             self._entries_before = int(ends[size - 1])
 
     def finish(self, n_docs: int) -> list[int]:
-        """The first document of every block, and the number of documents."""
+        """Return the first document of every block, and the number of documents."""
         if self._starts[-1] != n_docs:
             self._starts.append(n_docs)
         return self._starts
@@ -82,7 +82,7 @@ class MemoryCorpus:
 
     @classmethod
     def read(cls, corpus: Corpus) -> MemoryCorpus:
-        """All documents of a corpus, in its blocks."""
+        """Return all documents of a corpus, in its blocks."""
         return cls(corpus.rows(0, corpus.n_docs), corpus.n_words, corpus.block_starts)
 
     @property

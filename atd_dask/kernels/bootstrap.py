@@ -24,7 +24,7 @@ DOCUMENTS_AT_ONCE = 100
 
 @kernel
 def _expand_tokens(shared, indptr, terms, counts):
-    """The words of all documents, each as often as it stands; those that are known."""
+    """Return the words of all documents, each as often as it stands; those that are known."""
     n_docs = len(indptr) - 1
     starts = np.zeros(n_docs + 1, np.int64)
     for d in range(n_docs):
@@ -44,7 +44,7 @@ def _expand_tokens(shared, indptr, terms, counts):
 
 @kernel
 def similarities(theta_indptr, topics, theta, query):
-    """The cosine between the proportions of every pool document and `query` (topics)."""
+    """Return the cosine between the proportions of every pool document and `query` (topics)."""
     norm = 0.0
     for j in range(len(query)):
         norm += query[j] * query[j]
@@ -89,15 +89,15 @@ class Pool:
         return cls(proportions, starts, tokens, nearest, once)
 
     def donors(self, theta: Floats) -> Ints:
-        """The documents that may be donors of one with these proportions."""
+        """Return the documents that may be donors of one with these proportions."""
         similar = similarities(*self.proportions.arrays, theta)
         similar[np.diff(self.starts) == 0] = -1.0
         return choose_similar(similar, self.nearest)
 
 
 def choose_similar(similarities: Floats, nearest: int) -> Ints:
-    """Where the largest similarities stand, and those that equal the last of them; what is negative
-    does not count."""
+    """Return where the largest similarities stand, and those that equal the last of them; what is
+    negative does not count."""
     usable = similarities[similarities >= 0.0]
     if len(usable) == 0:
         return np.zeros(0, np.int64)
@@ -108,8 +108,8 @@ def choose_similar(similarities: Floats, nearest: int) -> Ints:
 
 @inner_kernel
 def choose_donor(donors, used, once, draw):
-    """One of the donors of a document by a random number; with `once` the next that is not used,
-    as long as there is one."""
+    """Return one of the donors of a document by a random number; with `once` the next that is not
+    used, as long as there is one."""
     chosen = below(draw, len(donors))
     if once:
         for step in range(len(donors)):
@@ -124,7 +124,7 @@ def choose_donor(donors, used, once, draw):
 def _draw_rows(
     starts, tokens, n_words, donor_indptr, donors, lengths, once, key, replicates, parts
 ):
-    """Bootstrap documents as CSR rows; the stream of each belongs to a part of a replicate.
+    """Return bootstrap documents as CSR rows; the stream of each belongs to a part of a replicate.
 
     Row d has the donors of list d, or of the only list. With `once` no donor serves twice as long
     as there is another.
@@ -237,7 +237,7 @@ class ClusterBootstrap:
         return int(np.bincount(alone).max(initial=0))
 
     def draw(self, replicate: int) -> Block:
-        """The bootstrap cluster of a replicate."""
+        """Return the bootstrap cluster of a replicate."""
         indptr, words, counts = _draw_rows(
             self.pool.starts,
             self.pool.tokens,

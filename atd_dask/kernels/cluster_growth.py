@@ -115,7 +115,7 @@ class MembershipTest:
     limit: int  # the count may end once it is above
 
     def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
-        """How many bootstrap documents have as much of the new topic."""
+        """Return how many bootstrap documents have as much of the new topic."""
         return count_reaching(
             fitter,
             topic,
@@ -142,11 +142,11 @@ class Grower:
     max_size: int | None = None
 
     def fork(self) -> Grower:
-        """The same, for growth beside others."""
+        """Return the same, for growth beside others."""
         return replace(self, batch=self.batch.fork())
 
     def grow(self, growth: Growth, keep: Callable[[Growth], None] = lambda growth: None) -> Growth:
-        """Goes on until growth ends."""
+        """Go on until growth ends."""
         outside = self.available.copy()
         outside[list(growth.so_far)] = False
         while not growth.ended:
@@ -206,7 +206,8 @@ class Grower:
         )
 
     def count_tests(self, growth: Growth) -> dict[str, int]:
-        """How many documents have been tested for membership so far, and how many have failed."""
+        """Return how many documents have been tested for membership so far, and how many have
+        failed."""
         tests = [self._is_tested(step.share, size) for size, step in enumerate(growth.steps, 1)]
         return {"tested": sum(tests), "failed": sum(step.failed for step in growth.steps)}
 
@@ -222,8 +223,8 @@ class Grower:
         return test.count(self.fitter, topic, self.pool)
 
     def preview(self, seeds: Sequence[int]) -> list[float]:
-        """The gains of what grows from each of these documents, untested, at the size at which
-        candidates are compared."""
+        """Return the gains of what grows from each of these documents, untested, at the size at
+        which candidates are compared."""
         clusters = grow_few(self.batch, self.available, seeds)
         return [self.batch.gain(documents, self.batch.train(documents)) for documents in clusters]
 
@@ -252,7 +253,7 @@ def grow_few(
 
 
 def choose_seeds(batch: SearchableBatch, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
-    """The documents of least likelihood for their length under the null model (the paper has the
-    first of them)."""
+    """Return the documents of least likelihood for their length under the null model (the paper has
+    the first of them)."""
     documents, _ = batch.least_likely(available, n_seeds)
     return [int(document) for document in documents]

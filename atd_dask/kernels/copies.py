@@ -74,7 +74,7 @@ class Parting(NamedTuple):
 
 
 def make_word_keys(words: Sequence[str]) -> Hashes:
-    """A number for each word that depends on nothing but its letters."""
+    """Return a number for each word that depends on nothing but its letters."""
     digests = (hashlib.blake2b(w.encode("utf-8", "surrogatepass"), digest_size=8) for w in words)
     return np.frombuffer(b"".join(digest.digest() for digest in digests), dtype="<u8").astype(
         np.uint64
@@ -94,14 +94,14 @@ def draw_multipliers() -> NDArray[np.uint32]:
 
 
 def sign_documents(block: Block, keys: Hashes) -> Signatures:
-    """The signatures of documents whose terms have these keys."""
+    """Return the signatures of documents whose terms have these keys."""
     whole, bands = _sign(*block.arrays, keys, draw_multipliers(), N_BANDS)
     return Signatures(whole, bands)
 
 
 @inner_kernel
 def _mix(value):
-    """The finaliser of SplitMix64."""
+    """Return the finaliser of SplitMix64."""
     value = (value ^ (value >> np.uint64(30))) * _MIX[0]
     value = (value ^ (value >> np.uint64(27))) * _MIX[1]
     return value ^ (value >> np.uint64(31))
@@ -145,8 +145,8 @@ def _sign(indptr, terms, counts, keys, multipliers, n_bands):
 
 
 def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
-    """Documents × (1 + bands): for each signature the number of its bucket, -1 where a document has
-    it to itself; and the number of buckets."""
+    """Return documents × (1 + bands): for each signature the number of its bucket, -1 where a
+    document has it to itself; and the number of buckets."""
     columns = [signatures.whole, *signatures.bands.T]
     buckets = np.full((len(signatures.whole), len(columns)), -1, dtype=np.int32)
     n_buckets = 0
@@ -180,7 +180,7 @@ def part_copies(
 
 @inner_kernel
 def _are_near(indptr, terms, counts, other, mine, n_mine, n_tokens):
-    """Whether a document is a near-copy of the one whose counts are in `mine`."""
+    """Return whether a document is a near-copy of the one whose counts are in `mine`."""
     first, last = indptr[other], indptr[other + 1]
     least = n_mine if n_mine < last - first else last - first
     most = n_mine + last - first - least

@@ -93,7 +93,7 @@ class DonorLists:
         return int(sizes.max(initial=0))
 
     def choose(self, once: bool, key: np.uint64, replicate: int) -> Ints:
-        """The donor of each document in the bootstrap cluster of a replicate."""
+        """Return the donor of each document in the bootstrap cluster of a replicate."""
         chosen: Ints = _choose(
             self.list_of, self.indptr, self.donors, self.n_pool, once, key, replicate
         )

@@ -35,16 +35,16 @@ class Fitter:
         return fit_block(block, table, slope=slope)
 
     def train(self, cluster: Block) -> Alternative:
-        """The alternative model of a cluster."""
+        """Return the alternative model of a cluster."""
         return train_alternative(self.context, cluster)
 
     def shares(self, topic: Alternative, block: Block) -> Floats:
-        """The share of the new topic in documents outside its cluster."""
+        """Return the share of the new topic in documents outside its cluster."""
         shares: Floats = new_topic_shares(self.context, topic.probabilities, *block.arrays)
         return shares
 
     def gains(self, topic: Alternative, sample: Sample) -> Floats:
-        """How much lower the BIC of each document is with the new topic on than without."""
+        """Return how much lower the BIC of each document is with the new topic on than without."""
         null = sample.fit.costs - sample.fit.log_likelihoods
         gains: Floats = document_gains(
             self.context, topic.probabilities, *sample.block.arrays, null
@@ -52,12 +52,12 @@ class Fitter:
         return gains
 
     def with_topic(self, topic: Alternative) -> Self:
-        """Fits documents to the null model with one more topic."""
+        """Fit documents to the null model with one more topic."""
         table = add_topic(self.context.table, topic.specific, topic.probabilities)
         return replace(self, context=NullContext.of(table, self.context.lda))
 
     def batch(self, block: Block, fit: Fit, fixed: bool = False) -> Batch:
-        """Documents in which clusters are to be grown."""
+        """Return documents in which clusters are to be grown."""
         return Batch(self.context, block, fit, fixed)
 
 

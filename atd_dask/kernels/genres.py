@@ -34,7 +34,7 @@ def digamma(x):
 
 @inner_kernel
 def _share_out(count, strength, likelihood, sums):
-    """Adds the count of a word to the topics, in proportion to φ."""
+    """Add the count of a word to the topics, in proportion to φ."""
     total = 0.0
     for k in range(len(strength)):
         total += strength[k] * likelihood[k]
@@ -45,7 +45,7 @@ def _share_out(count, strength, likelihood, sums):
 
 @kernel
 def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tolerance):
-    """Updates φ and γ of every document in turn until γ changes by less than `tolerance` on
+    """Update φ and γ of every document in turn until γ changes by less than `tolerance` on
     average. `gamma` (d × k) is where it starts, and what it finds; expected counts of words under
     topics are added to `mass` (w × k, like `beta`). `prior` (d × k) is the mean of α over genres.
     """

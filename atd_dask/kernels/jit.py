@@ -21,7 +21,7 @@ STORE = Store(__file__)  # of what is made from the modules of this folder
 
 
 def kernel(function: F) -> F:
-    """Compiles a serial kernel that releases the GIL.
+    """Compile a serial kernel that releases the GIL.
 
     Neither `parallel` nor `fastmath`: both would let the result depend on the machine.
     """
@@ -29,7 +29,7 @@ def kernel(function: F) -> F:
 
 
 def inner_kernel(function: F) -> F:
-    """Compiles a kernel that only kernels call, and that allocates nothing.
+    """Compile a kernel that only kernels call, and that allocates nothing.
 
     It counts no references and has no way in from Python (called from there, the process ends):
     making these would take longer than the rest.
@@ -46,7 +46,7 @@ def inner_kernel(function: F) -> F:
 
 @kernel
 def enlarge(values, size, needed):
-    """The first `size` values with as much room again, and what is needed."""
+    """Return the first `size` values with as much room again, and what is needed."""
     larger = np.zeros(2 * size + needed, values.dtype)
     for i in range(size):
         larger[i] = values[i]

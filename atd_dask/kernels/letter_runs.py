@@ -33,7 +33,7 @@ _TOKENS_AT_ONCE = 2**15
 # b = bytes, d = documents, t = tokens, p = pieces of all tokens
 @kernel
 def _split(data, ends, letters, max_pieces, pieces, bounds, sizes):
-    """Fills in the pieces of every run, where the pieces of each end, and how many runs each
+    """Fill in the pieces of every run, where the pieces of each end, and how many runs each
     document has; gives how many there are. A longer run than `max_pieces` is left out.
 
     The letters of a piece stand from its lowest byte on, behind the last one are zeros.
@@ -75,14 +75,14 @@ def _split(data, ends, letters, max_pieces, pieces, bounds, sizes):
 
 @kernel
 def _slot_of(hashed, n_slots):
-    """Where to look first, in proportion to the hash."""
+    """Return where to look first, in proportion to the hash."""
     return np.int64((hashed * np.uint64(n_slots)) >> _HALF)
 
 
 # t = tokens, p = pieces of all tokens, s = slots, k = known runs
 @kernel
 def _number(pieces, bounds, secrets, slots, known, n_runs, top, numbers):
-    """Fills in the number of each token; a new run gets the next number and is kept at `top`.
+    """Fill in the number of each token; a new run gets the next number and is kept at `top`.
 
     A slot holds the hash of a run in its upper half and the place of the run in its lower half.
     """
@@ -155,7 +155,7 @@ class TokenTable:
         return self._n_runs
 
     def number(self, texts: Sequence[bytes]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The numbers of all runs of all texts, and how many runs each text has."""
+        """Return the numbers of all runs of all texts, and how many runs each text has."""
         data = np.frombuffer(b"".join(texts), dtype=np.uint8)
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
         sizes = np.zeros(len(texts), dtype=np.int64)
@@ -192,7 +192,8 @@ class TokenTable:
             self._known = np.pad(self._known, (0, max(short, len(self._known))))
 
     def read(self, place: int = FIRST_PLACE) -> tuple[list[bytes], int]:
-        """The runs from a place on, in the order of their numbers, and the place behind them."""
+        """Return the runs from a place on, in the order of their numbers, and the place behind
+        them."""
         known = self._known[place : self._top].astype("<u4")
         data = known.tobytes()
         runs = []

@@ -33,7 +33,7 @@ FIRST_SHARE = 0.1
 
 @inner_kernel
 def _approach(table, work, m, n, length):
-    """Brings the mixture of the document in `work`, of m topics, near to the best of all topics;
+    """Bring the mixture of the document in `work`, of m topics, near to the best of all topics;
     gives its log-likelihood and the largest g of the table's topics."""
     for a in range(m):
         fill_row(work, work.active[a], n)
@@ -79,7 +79,7 @@ def _approach(table, work, m, n, length):
 
 @inner_kernel
 def keep_mixture(table, terms, work, weights):
-    """Keeps c / p of a document's entries; 0 for words that the model does not know."""
+    """Keep c / p of a document's entries; 0 for words that the model does not know."""
     i = 0
     for e in range(len(terms)):
         weights[e] = 0.0
@@ -130,7 +130,7 @@ def find_limits(extra, indptr, terms, lengths, weights, reached, largest, outsid
 
 @inner_kernel
 def lean(table, extra, terms, counts, weights, work):
-    """Loads a document and moves its kept mixture, of weights c / p, towards the new topic as far
+    """Load a document and moves its kept mixture, of weights c / p, towards the new topic as far
     as that pays. Gives its words, its length, the log-likelihood there, the largest g of the
     table's topics, and the log-likelihood that no fit can pass."""
     n, length = load_document(table, terms, counts, work)
@@ -160,7 +160,7 @@ def lean(table, extra, terms, counts, weights, work):
 
 @inner_kernel
 def likelihood_alone(table, extra, terms, counts):
-    """The log-likelihood of a document that has the new topic and no other."""
+    """Return the log-likelihood of a document that has the new topic and no other."""
     total = 0.0
     for e in range(len(terms)):
         if table.shared[terms[e]] > 0.0:

@@ -31,7 +31,7 @@ def log_likelihood(counts, p, n):
 
 @inner_kernel
 def slope_along(counts, p, direction, terms, n, x):
-    """The derivative of Σ c log(p + x·direction)."""
+    """Return the derivative of Σ c log(p + x·direction)."""
     for i in range(n):
         terms[i] = counts[i] * direction[i] / (p[i] + x * direction[i])
     slope = 0.0
@@ -42,8 +42,8 @@ def slope_along(counts, p, direction, terms, n, x):
 
 @inner_kernel
 def stays_below(counts, p, direction, terms, n, slope, limit):
-    """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
-    less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
+    """Return whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to
+    rise by less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
 
     The derivative falls, so the rise over a step is at most the step times the derivative at its
     beginning. The steps share out the limit until the derivative is negative.
@@ -65,8 +65,8 @@ def stays_below(counts, p, direction, terms, n, slope, limit):
 
 @inner_kernel
 def line_maximum(counts, p, direction, terms, n, start, upper, enough):
-    """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
-    Ends when a step promises no more than `enough`.
+    """Return where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is
+    positive. Ends when a step promises no more than `enough`.
 
     Newton's steps inside a shrinking bracket, from `start` on. Next to a probability that is almost
     zero, steps from the border would only double: start inside.
@@ -126,7 +126,7 @@ def mix(rows, active, theta, p, m, n):
 
 @inner_kernel
 def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
-    """Moves proportion from the topic of least g to the topic of largest g, as far as it pays,
+    """Move proportion from the topic of least g to the topic of largest g, as far as it pays,
     or to where a step promises no more than `enough`."""
     best = 0
     for a in range(1, m):
@@ -154,7 +154,7 @@ def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
 
 @inner_kernel
 def maximise(counts, rows, active, theta, p, g, direction, terms, m, n, length):
-    """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
+    """Return the best proportions over the active topics, to within `GAP` of the log-likelihood."""
     if m == 1:
         return
     for _ in range(MAX_EXCHANGES):

@@ -19,7 +19,7 @@ Topics = NDArray[np.int32]
 
 
 def take_rows(indptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Some rows of a CSR matrix: their own row ends, and which entries they have."""
+    """Return some rows of a CSR matrix: their own row ends, and which entries they have."""
     sizes = np.diff(indptr)[rows]
     ends = np.concatenate(([0], np.cumsum(sizes)))
     return ends, np.arange(ends[-1]) + np.repeat(indptr[rows] - ends[:-1], sizes)
@@ -41,13 +41,13 @@ class Block:
         return sum(array.nbytes for array in self.arrays)
 
     def take(self, documents: Ints) -> Block:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
         indptr, entries = take_rows(self.indptr, documents)
         return Block(indptr, self.terms[entries], self.counts[entries])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Block]) -> Block:
-        """The documents of all parts, one after the other."""
+        """Return the documents of all parts, one after the other."""
         sizes = [np.diff(part.indptr) for part in parts]
         return cls(
             np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes)))),
@@ -121,12 +121,12 @@ class Proportions:
         )
 
     def take(self, documents: Ints) -> Proportions:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
         indptr, entries = take_rows(self.indptr, documents)
         return Proportions(indptr, self.topics[entries], self.theta[entries])
 
     def part(self, start: int, stop: int) -> Proportions:
-        """The documents from `start` to before `stop`."""
+        """Return the documents from `start` to before `stop`."""
         first, last = self.indptr[start], self.indptr[stop]
         return Proportions(
             self.indptr[start : stop + 1] - first, self.topics[first:last], self.theta[first:last]

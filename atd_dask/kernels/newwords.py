@@ -26,8 +26,8 @@ def count_occurrences(block: Block, n_words: int) -> Ints:
 
 
 def measure_new_mass(occurrences: Ints) -> float:
-    """The share of tokens that are new in a further normal document: in each of them, if training
-    were all the others, the tokens of words that no other document has."""
+    """Return the share of tokens that are new in a further normal document: in each of them, if
+    training were all the others, the tokens of words that no other document has."""
     documents, tokens = occurrences
     n_tokens = int(tokens.sum())
     n_new = max(int(tokens[documents == 1].sum()), 1)
@@ -35,8 +35,8 @@ def measure_new_mass(occurrences: Ints) -> float:
 
 
 def admit_words(table: WordTable, occurring: NDArray[np.bool_], mass: float) -> WordTable:
-    """A table that knows all words of a batch; those it knew keep their probabilities but for the
-    `mass` of the new ones. There may be more words than the table has."""
+    """Return a table that knows all words of a batch; those it knew keep their probabilities but
+    for the `mass` of the new ones. There may be more words than the table has."""
     n_more = len(occurring) - table.n_words
     shared: Floats = np.concatenate((table.shared, np.zeros(n_more)))
     new = occurring & (shared == 0.0)

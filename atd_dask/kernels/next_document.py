@@ -52,8 +52,9 @@ def _next_document(
     every,
     fixed,
 ):
-    """The document outside the cluster of largest relative gain, with the gain, its share of the
-    new topic and how many documents were fitted; -1 where none has a gain of `least` or more."""
+    """Return the document outside the cluster of largest relative gain, with the gain, its share of
+    the new topic and how many documents were fitted; -1 where none has a gain of `least` or
+    more."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -198,7 +199,7 @@ class Sample:
         return float(total)
 
     def gain(self, topic: Alternative) -> float:
-        """How much lower the BIC of these documents is with the new topic than without."""
+        """Return how much lower the BIC of these documents is with the new topic than without."""
         null = 0.0
         for cost, likelihood in zip(self.fit.costs, self.fit.log_likelihoods, strict=True):
             null += cost - likelihood
@@ -213,16 +214,16 @@ class SearchableBatch(ABC):
 
     @abstractmethod
     def take(self, documents: Ints) -> Sample:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
 
     @abstractmethod
     def train(self, documents: Ints) -> Alternative:
-        """The new topic of a cluster."""
+        """Return the new topic of a cluster."""
 
     @abstractmethod
     def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
-        """The available documents of least likelihood for their length under the null model, and
-        that likelihood; the first of equals comes first."""
+        """Return the available documents of least likelihood for their length under the null model,
+        and that likelihood; the first of equals comes first."""
 
     @abstractmethod
     def next_documents(
@@ -232,11 +233,11 @@ class SearchableBatch(ABC):
 
     @abstractmethod
     def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
-        """How much each available document lowers the BIC with the new topic on in it; -inf where
-        that is not above `least`."""
+        """Return how much each available document lowers the BIC with the new topic on in it; -inf
+        where that is not above `least`."""
 
     def fork(self) -> SearchableBatch:
-        """The same, for growth in another thread."""
+        """Return the same, for growth in another thread."""
         return self
 
     def score(self, documents: Ints, topic: Alternative) -> float:
@@ -244,7 +245,7 @@ class SearchableBatch(ABC):
         return self.take(documents).score(topic)
 
     def gain(self, documents: Ints, topic: Alternative) -> float:
-        """How much lower the BIC of a cluster is with the new topic than without."""
+        """Return how much lower the BIC of a cluster is with the new topic than without."""
         return self.take(documents).gain(topic)
 
 
@@ -275,7 +276,7 @@ class Batch(SearchableBatch):
         return Sample(self.block.take(documents), self.fit.take(documents))
 
     def train(self, documents: Ints) -> Alternative:
-        """The topic that was learned last is remembered: it is often asked for again."""
+        """Return the topic that was learned last is remembered: it is often asked for again."""
         rows, trained = tuple(documents.tolist()), self._trained
         if trained is None or trained[0] != rows:
             trained = rows, train_alternative(self.context, self.block.take(documents))
@@ -296,8 +297,8 @@ class Batch(SearchableBatch):
         least: float = -np.inf,
         every: bool = False,
     ) -> Candidate | None:
-        """The document that fits the new topic best, if its gain is not below `least`; `every` fits
-        all of them, to compare."""
+        """Return the document that fits the new topic best, if its gain is not below `least`;
+        `every` fits all of them, to compare."""
         document, gain, share, n_fitted = _next_document(
             self.context,
             topic.probabilities,
@@ -337,7 +338,7 @@ class Batch(SearchableBatch):
         return np.where(gains > least, gains, -np.inf)
 
     def fork(self) -> Batch:
-        """The same with kept mixtures of its own."""
+        """Return the same with kept mixtures of its own."""
         other = copy.copy(self)
         other._weights = self._weights.copy()
         other._reached = self._reached.copy()

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 
 def count_majority(n: int) -> int:
-    """The least number that is more than half."""
+    """Return the least number that is more than half."""
     return n // 2 + 1
 
 
 def combine_p_values(p_values: Sequence[float]) -> float:
-    """A p-value from several of the same data, whatever their dependence."""
+    """Return a p-value from several of the same data, whatever their dependence."""
     majority = count_majority(len(p_values))
     return min(1.0, len(p_values) / majority * sorted(p_values)[majority - 1])

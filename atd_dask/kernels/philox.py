@@ -20,14 +20,15 @@ _ROUNDS = 10
 
 
 def make_key(*purpose: object) -> np.uint64:
-    """A key from what the numbers are for."""
+    """Return a key from what the numbers are for."""
     text = "/".join(map(str, purpose))
     return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
 
 
 @inner_kernel
 def draw_block(key, replicate, part, number, out):
-    """Four draws below 2³² into `out`: those numbered 4·number and on, of `part` of a replicate."""
+    """Return four draws below 2³² into `out`: those numbered 4·number and on, of `part` of a
+    replicate."""
     c0 = np.uint64(number) & _MASK
     c1 = np.uint64(part) & _MASK
     c2 = np.uint64(replicate) & _MASK
@@ -48,5 +49,5 @@ def draw_block(key, replicate, part, number, out):
 
 @inner_kernel
 def below(drawn, size):
-    """A draw scaled to a whole number from 0 to before `size`, which is below 2³²."""
+    """Return a draw scaled to a whole number from 0 to before `size`, which is below 2³²."""
     return np.int64((drawn * np.uint64(size)) >> _SHIFT)

@@ -21,8 +21,8 @@ def seed_topics(
     seed: int,
     restart: int,
 ) -> ExpectedCounts:
-    """Each topic from a few documents of its own, drawn without replacement from those that have
-    words; there are at most as many topics as such documents. `read` gives one document."""
+    """Return each topic from a few documents of its own, drawn without replacement from those that
+    have words; there are at most as many topics as such documents. `read` gives one document."""
     documents = np.flatnonzero(lengths > 0)
     n_topics = min(n_topics, len(documents))
     n_each = min(SEED_DOCUMENTS, len(documents) // n_topics)

@@ -27,7 +27,7 @@ def measure_telling(probabilities, shared):
 
 
 def rank_words(words: Ints, probabilities: Floats, shared: Floats) -> Ints:
-    """Words of a topic: first those that are more likely than usual, then those that are less, each
-    from the one that tells most on; of equals the first."""
+    """Return words of a topic: first those that are more likely than usual, then those that are
+    less, each from the one that tells most on; of equals the first."""
     telling = measure_telling(probabilities[words], shared[words])
     return words[np.lexsort((words, -np.abs(telling), telling < 0.0))]

@@ -63,7 +63,7 @@ def switch_gain(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def gain_limit(x, shared, other_mass, other_shared):
-    """An upper limit of `switch_gain` without logarithms: χ² is never below KL."""
+    """Return an upper limit of `switch_gain` without logarithms: χ² is never below KL."""
     total = other_mass + x
     p = x / total
     q = shared / (other_shared + shared)
@@ -72,7 +72,7 @@ def gain_limit(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
-    """Whether the switch of a word changes; `all_` sums are over the words that are on."""
+    """Return whether the switch of a word changes; `all_` sums are over the words that are on."""
     if shared <= 0.0:
         return False
     if on:
@@ -238,7 +238,7 @@ def _compare(shared, indptr, probabilities):
 def complete_table(
     n_topics: int, shared: Floats, indptr: Ints, topics: Topics, probabilities: Floats
 ) -> WordTable:
-    """A table with the columns that follow from the others."""
+    """Return a table with the columns that follow from the others."""
     columns = _compare(shared, indptr, probabilities)
     return WordTable(n_topics, shared, indptr, topics, probabilities, *columns)
 
@@ -252,12 +252,12 @@ class WordSwitches:
 
     @classmethod
     def occurring(cls, expected: ExpectedCounts) -> WordSwitches:
-        """Every word with mass under a topic is its own."""
+        """Return every word with mass under a topic is its own."""
         return cls(expected.indptr, expected.words)
 
     @classmethod
     def every(cls, n_topics: int, shared: SharedModel) -> WordSwitches:
-        """Every word that occurs at all is every topic's own."""
+        """Return every word that occurs at all is every topic's own."""
         words = np.flatnonzero(shared.probabilities).astype(np.int32)
         return cls(np.arange(n_topics + 1) * len(words), np.tile(words, n_topics))
 
@@ -295,7 +295,7 @@ def switch_words(
     switches: WordSwitches,
     entropy_weight: float = 1.0,
 ) -> WordSwitches:
-    """The u-switches after sweeps from `switches` on, each flip lowering the expected BIC.
+    """Return the u-switches after sweeps from `switches` on, each flip lowering the expected BIC.
 
     The topics share the cost of saying which words are on, so they are visited again until none
     of them changes.
@@ -327,8 +327,8 @@ def estimate_words(
     switches: WordSwitches,
     least: float = LEAST_MASS,
 ) -> WordTable:
-    """The word probabilities that maximise the expected log-likelihood for given switches; no word
-    that is on counts less than `least`."""
+    """Return the word probabilities that maximise the expected log-likelihood for given switches;
+    no word that is on counts less than `least`."""
     specific = _specific_probabilities(
         expected.indptr,
         expected.words,
@@ -343,7 +343,8 @@ def estimate_words(
 
 
 def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
-    """A table with one more topic, which has its own probabilities where `specific` is true."""
+    """Return a table with one more topic, which has its own probabilities where `specific` is
+    true."""
     new = np.flatnonzero(specific & (table.shared > 0))
     old = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
     words = np.concatenate((old, new))
@@ -361,7 +362,7 @@ def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floa
 
 
 def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
-    """A table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
+    """Return a table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
     topics, words = np.nonzero(specific & (shared > 0))
     indptr = np.searchsorted(topics, np.arange(len(specific) + 1))
     chosen = np.maximum(probabilities[topics, words], 1e-100)

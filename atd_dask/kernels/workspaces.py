@@ -92,7 +92,7 @@ def load_document(table, terms, counts, work):
 
 @inner_kernel
 def fill_column(table, work, word, index):
-    """The probabilities of a word under every topic of the table."""
+    """Return the probabilities of a word under every topic of the table."""
     for j in range(len(work.rows)):
         work.columns[index, j] = table.shared[word]
     for k in range(table.indptr[word], table.indptr[word + 1]):
@@ -101,8 +101,8 @@ def fill_column(table, work, word, index):
 
 @inner_kernel
 def fill_columns(table, extra, work, n):
-    """The probabilities of the document's words under every topic; the topic after the table's
-    last, if the workspace has one, is `extra`."""
+    """Return the probabilities of the document's words under every topic; the topic after the
+    table's last, if the workspace has one, is `extra`."""
     for i in range(n):
         word = work.words[i]
         work.places[i] = i
@@ -119,7 +119,7 @@ def fill_row(work, topic, n):
 
 @inner_kernel
 def fill_rows(table, extra, work, n):
-    """The columns, and the rows of all topics."""
+    """Return the columns, and the rows of all topics."""
     fill_columns(table, extra, work, n)
     for topic in range(len(work.rows)):
         fill_row(work, topic, n)

@@ -82,7 +82,7 @@ def view_batch(
     clusters: Sequence[ClusterResult],
     about: Mapping[int, Sequence[str]],
 ) -> BatchPicture | None:
-    """The picture of what scores.json says; `clusters` are those of the result that are
+    """Return the picture of what scores.json says; `clusters` are those of the result that are
     significant, `about` has their words. None where there is nothing to be drawn."""
     if scores is None:
         return None
@@ -105,7 +105,7 @@ def view_batch(
 
 
 def _find_power(log_odds: float | None) -> float:
-    """Odds that are missing are none at all."""
+    """Return odds that are missing are none at all."""
     if log_odds is None or math.isnan(log_odds):
         return -FURTHEST
     return min(max(log_odds / math.log(10), -FURTHEST), FURTHEST)
@@ -283,7 +283,7 @@ def _caption(text: str) -> str:
 
 
 def _draw_path(kind: str, shape: str, plot: _Plot, dots: Iterable[Dot]) -> str:
-    """Marks of one kind as one path; those in the same place are one."""
+    """Mark of one kind as one path; those in the same place are one."""
     places = dict.fromkeys(plot.place(dot) for dot in dots)
     if not places:
         return ""

@@ -35,7 +35,7 @@ class SearchesView:
 
 
 def view_searches(result: Result, forms: Mapping[str, str]) -> SearchesView | None:
-    """The searches of a result; None where it does not say what they found."""
+    """Return the searches of a result; None where it does not say what they found."""
     found = result.references or ()
     if not any(search.size is not None for search in found):
         return None

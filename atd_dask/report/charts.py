@@ -31,7 +31,7 @@ class Axis:
 
     @classmethod
     def of(cls, values: Sequence[float], start: float, end: float, zero: bool = False) -> Axis:
-        """An axis that has all values, and 0 where `zero` says so; never without extent."""
+        """Return an axis that has all values, and 0 where `zero` says so; never without extent."""
         low, high = min(values), max(values)
         if zero:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -53,7 +53,7 @@ class Axis:
 
 
 def draw_histogram(scores: Sequence[float], own: float) -> Markup:
-    """The scores of bootstrap clusters, and the cluster's own score as a line among them."""
+    """Return the scores of bootstrap clusters, and the cluster's own score as a line among them."""
     title = (
         f"Histogram of {len(scores):,} bootstrap scores from {show_decimal(min(scores))} to"
         f" {show_decimal(max(scores))}; the cluster's own score is {show_decimal(own)}."
@@ -62,7 +62,8 @@ def draw_histogram(scores: Sequence[float], own: float) -> Markup:
 
 
 def draw_searches(others: Sequence[float], own: float) -> Markup:
-    """The support that searches in held-out documents found, and that of the cluster as a line."""
+    """Return the support that searches in held-out documents found, and that of the cluster as a
+    line."""
     title = (
         f"Support that {len(others)} searches in held-out documents found, the largest"
         f" {show_decimal(max(others))}; the cluster has {show_decimal(own)}."
@@ -71,7 +72,7 @@ def draw_searches(others: Sequence[float], own: float) -> Markup:
 
 
 def _draw_among(values: Sequence[float], own: float, name: str, caption: str, title: str) -> Markup:
-    """A histogram of values, and one more as a line among them."""
+    """Return a histogram of values, and one more as a line among them."""
     height, base = 210, 210 - BOTTOM
     across = Axis.of([*values, own], LEFT, WIDTH - RIGHT, zero=True)
     counts = _count_bins(values, across)
@@ -144,7 +145,7 @@ def draw_growth(scores: Sequence[float], shares: Sequence[float], failed: Sequen
 
 
 def draw_orders(orders: Sequence[int], bics: Sequence[float], chosen: int) -> Markup:
-    """The BIC of the null model for each number of topics."""
+    """Return the BIC of the null model for each number of topics."""
     height, base = 230, 230 - BOTTOM
     across = Axis.of(orders, LEFT + 18, WIDTH - RIGHT)
     up = Axis.of(bics, base - 28, TOP + 8)  # with room for a label below the least
@@ -223,7 +224,7 @@ class Decades:
         return BAR_MARGIN + part * (BAR_WIDTH - 2 * BAR_MARGIN)
 
     def draw_scale(self) -> Markup:
-        """The axis itself, for the head of the column."""
+        """Return the axis itself, for the head of the column."""
         labels = [
             _text("tick", self.place(10.0**exponent), 12, show_decade(exponent), "middle")
             for exponent in range(self.low, self.high + 1)
@@ -231,7 +232,7 @@ class Decades:
         return _draw_small("scale", labels)
 
     def draw_bar(self, probability: float, shared: float) -> Markup:
-        """A bar from the shared probability, which has a tick, to the topic's own."""
+        """Return a bar from the shared probability, which has a tick, to the topic's own."""
         own, base = self.place(probability), self.place(shared)
         middle = BAR_HEIGHT / 2
         left, right = min(own, base), max(own, base)
@@ -252,7 +253,7 @@ class Decades:
 
 
 def draw_share(share: float) -> Markup:
-    """A share as a small bar on a track."""
+    """Return a share as a small bar on a track."""
     width = 56
     part = min(max(share, 0.0), 1.0) * width
     return _mark(
@@ -315,7 +316,7 @@ def _show_tick(value: float) -> str:
 
 
 def _anchor_inside(x: float) -> str:
-    """Where a label at `x` goes on so that it stays in the chart."""
+    """Return where a label at `x` goes on so that it stays in the chart."""
     return "end" if x > WIDTH / 2 else "start"
 
 

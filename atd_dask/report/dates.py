@@ -14,8 +14,8 @@ MONTHS = (
 
 
 def show_moment(stamp: str) -> str:
-    """A moment in ISO format, to the minute, in UTC where it says how far it is from that; text
-    that is no moment stays as it is."""
+    """Return a moment in ISO format, to the minute, in UTC where it says how far it is from that;
+    text that is no moment stays as it is."""
     try:
         moment = datetime.fromisoformat(stamp)
         aware = moment.tzinfo is not None

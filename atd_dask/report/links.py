@@ -12,7 +12,7 @@ from atd_dask.storage.locations import Location
 
 
 def find_folder(run: Mapping[str, Any] | None) -> Path | None:
-    """The folder of a test corpus of text files, below which ids are paths."""
+    """Return the folder of a test corpus of text files, below which ids are paths."""
     value: Any = run
     for key in ("configuration", "corpus", "test"):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -22,8 +22,8 @@ def find_folder(run: Mapping[str, Any] | None) -> Path | None:
 
 
 def find_original(id: str, folder: Path | None, output: str) -> str | None:
-    """Where a document is that is named by a web address or by the path of a file that is there, as
-    seen from a page in `output`; nothing else becomes a link."""
+    """Return where a document is that is named by a web address or by the path of a file that is
+    there, as seen from a page in `output`; nothing else becomes a link."""
     if _is_address(id):
         return id
     path = Path(id) if folder is None else folder / id

@@ -15,7 +15,7 @@ _MINUS = str.maketrans("-", "−")
 
 
 def spell(number: int) -> str:
-    """Small numbers as words."""
+    """Return small numbers as words."""
     return _NAMES[number] if 0 <= number < len(_NAMES) else f"{number:,}"
 
 
@@ -33,7 +33,7 @@ def show_p_value(value: float) -> str:
 
 
 def show_probability(value: float) -> str:
-    """Two digits that count; those of tiny values as a power of ten."""
+    """Return two digits that count; those of tiny values as a power of ten."""
     if value >= 1e-5:
         return f"{value:.{1 - math.floor(math.log10(value))}f}"
     return show_power(value)
@@ -48,12 +48,12 @@ def show_power(value: float) -> str:
 
 
 def show_decade(exponent: int) -> str:
-    """A power of ten at an axis."""
+    """Return a power of ten at an axis."""
     return f"10{str(exponent).translate(_SUPERSCRIPTS)}"
 
 
 def show_ratio(value: float, base: float) -> str:
-    """How many times more, or less, a probability is."""
+    """Return how many times more, or less, a probability is."""
     if value <= 0 or base <= 0:
         return "–"
     ratio = value / base
@@ -64,5 +64,5 @@ def show_ratio(value: float, base: float) -> str:
 
 
 def mark_moment(stamp: str) -> Markup:
-    """A moment for people, with the one for machines beside it."""
+    """Return a moment for people, with the one for machines beside it."""
     return Markup('<time datetime="{}">{}</time>').format(clean(stamp), show_moment(stamp))

@@ -15,13 +15,13 @@ from atd_dask.report.view import METRICS, make_view
 
 
 def render(sources: Sources) -> bytes:
-    """The page. The same sources give the same bytes."""
+    """Return the page. The same sources give the same bytes."""
     style, script = read("page.css"), read("page.js")
     return fill("page.html.j2", style, script, view=make_view(sources), metric_names=METRICS)
 
 
 def fill(template: str, style: str, script: str, **values: object) -> bytes:
-    """A template of this package as a page by itself."""
+    """Return a template of this package as a page by itself."""
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -49,7 +49,7 @@ def fill(template: str, style: str, script: str, **values: object) -> bytes:
 
 
 def read(name: str) -> str:
-    """A file of this package."""
+    """Return a file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -30,7 +30,7 @@ class CorpusCharts:
 
 
 def render_tables(tables: Sequence[Table], corpora: Sequence[CorpusFigures]) -> bytes:
-    """The page. The same figures give the same bytes."""
+    """Return the page. The same figures give the same bytes."""
     charts = [_draw_corpus(one) for one in corpora]
     return fill("comparison.html.j2", read("page.css"), "", tables=tables, corpora=charts)
 

@@ -32,9 +32,9 @@ def say_verdict(
     searched: bool,
     in_repeats: str = "",
 ) -> tuple[Phrase, ...]:
-    """The result in one sentence; `found` has the size and the words of each significant cluster,
-    `candidate` the size of the best of those that were not significant, `in_repeats` how many
-    repeats found that one, if any did."""
+    """Return the result in one sentence; `found` has the size and the words of each significant
+    cluster, `candidate` the size of the best of those that were not significant, `in_repeats` how
+    many repeats found that one, if any did."""
     where = f"in {count(n_documents, 'document')}"
     if not found:
         rest = "there was no candidate to test"
@@ -77,7 +77,7 @@ def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
 
 
 def say_p_value(cluster: ClusterResult) -> str:
-    """How the cluster stands among its bootstrap clusters."""
+    """Return how the cluster stands among its bootstrap clusters."""
     scores = cluster.bootstrap_scores
     if not scores:
         return (
@@ -95,8 +95,8 @@ def say_p_value(cluster: ClusterResult) -> str:
 
 
 def say_searches(cluster: ClusterResult) -> str:
-    """How the support of the cluster stands among what the same search finds where there is nothing
-    to find."""
+    """Return how the support of the cluster stands among what the same search finds where there is
+    nothing to find."""
     others, support = cluster.reference_support, cluster.support
     if others is None or support is None:
         return (
@@ -115,7 +115,7 @@ def say_searches(cluster: ClusterResult) -> str:
 
 
 def say_reason(cluster: ClusterResult, level: float | None) -> str:
-    """Why a candidate was not significant."""
+    """Return why a candidate was not significant."""
     limit = "the level" if level is None else f"the level of {level:g}"
     if found := say_found(cluster):
         return (
@@ -161,7 +161,7 @@ def say_repeats(cluster: ClusterResult) -> str:
 
 
 def say_growth(cluster: ClusterResult) -> str:
-    """How a cluster came about that was grown step by step."""
+    """Return how a cluster came about that was grown step by step."""
     start = (
         f"From one document it grew in {count(len(cluster.growth), 'step')}; the next document"
         " is always the one that gains most from the new topic."

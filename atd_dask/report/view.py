@@ -197,7 +197,7 @@ class View:
 
 
 def make_view(sources: Sources) -> View:
-    """The page of a result. The same sources give the same page."""
+    """Return the page of a result. The same sources give the same page."""
     result, run = sources.result, sources.run or {}
     settings = run.get("configuration") or sources.settings
     level = _look_up(settings, "detection", "significance", "level")

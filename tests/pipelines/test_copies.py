@@ -202,7 +202,8 @@ def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
     assert (unusual["size"], unusual["cluster"]) == (3, 1)
     print_clusters(Result.from_json(result))
     out = " ".join(capsys.readouterr().out.split())
-    assert "copies: 2 groups (8 documents) that training lacks; the largest: 5 documents, qq" in out
+    assert "near-duplicates: 2 groups (8 documents) without a match in training;" in out
+    assert "the largest: 5 documents, qq" in out
     assert f"{result['clusters'][0]['size']} + 2" in out
 
 

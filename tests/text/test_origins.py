@@ -144,7 +144,7 @@ def test_when_nothing_works_the_message_says_what_to_do(cache: Path, tmp_path: P
         (lambda path: path.unlink(), "HTTP Error 404"),
         (
             lambda path: samples.write_tar(path, {"reut2-000.sgm": b'<REUTERS NEWID="1">'}),
-            "it must hold 4 documents, but has 1",
+            "it must have 4 documents, but has 1",
         ),
         (lambda path: samples.write_tar(path, {"README": b"-"}), "must hold files"),
     ],
