@@ -332,7 +332,7 @@ def test_a_process_that_hangs_is_not_waited_for_twice(
     hung = [store.lock(name) for name in ("first", "second")]
     assert None not in hung
     assert store.lock("first") is None
-    monkeypatch.setattr(compiled, "PAUSE", 1e9)  # whoever waits now waits for ever
+    monkeypatch.setattr(compiled, "POLL_SECONDS", 1e9)  # whoever waits now waits for ever
     assert store.lock("second") is None
     for handle in hung:
         assert handle is not None

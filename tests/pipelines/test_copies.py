@@ -209,10 +209,10 @@ def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
 
 def test_the_page_tells_of_copies_after_the_clusters(folder, result):
     page = (folder / "out/report.html").read_text()
-    assert "8 documents in 2 groups of near-copies" in page
+    assert "8 documents in 2 groups of near-duplicates" in page
     assert page.index('id="cluster-1"') < page.index('id="copies"') < page.index('id="evaluation"')
-    assert "2 copies</summary>" in page
-    assert "4 copies</summary>" in page
+    assert "2 near-duplicates</summary>" in page
+    assert "4 near-duplicates</summary>" in page
     assert SPAM[:100] in page
     assert 'in <a href="#cluster-1">cluster 1</a>' in page
 
@@ -264,4 +264,4 @@ def test_copies_in_a_sweep(tmp_path, client):
     told = {one.id for one in alert.clusters[0].documents}
     assert {"day1-unusual-0", "again-0", "again-1", "again-2"} <= told
     assert not {"spam-0", "circular-0"} & told
-    assert "7 documents in 2 groups of near-copies" in (folder / "report.html").read_text()
+    assert "7 documents in 2 groups of near-duplicates" in (folder / "report.html").read_text()
