@@ -37,12 +37,11 @@ LEAST_DOCUMENTS = 3
 FEW_DOCUMENTS = 50
 MOST_DOCUMENTS = 4096
 
-# Documents above a cut are at least so many times as frequent in the batch as among normal ones:
-# what is merely a little more frequent is a whim of the batch, not a group.
-LEAST_RATIO = 3.0
-
-# Documents within the reach of a group are at least so many times as frequent in the batch.
-REACH_RATIO = 5.0
+# Documents above a cut, and those within reach of a group, are at least this many times as frequent
+# in the batch as among normal documents. A subject that is merely more popular than usual is not an
+# anomaly. Anything from 3 to 10 finds about as many planted groups; small ratios raise more false
+# alarms.
+LEAST_RATIO = 5.0
 
 # The least excess of a word that makes a document a start. Many words have it by chance: a start
 # costs little.
@@ -146,7 +145,7 @@ def _find_reach(scores, normal, n_batch, n_normal):
     for k in range(1, len(scores) + 1):
         while i > 0 and normal[i - 1] >= scores[k - 1]:
             i -= 1
-        if k * n_normal >= REACH_RATIO * (len(normal) - i + UNSEEN) * n_batch:
+        if k * n_normal >= LEAST_RATIO * (len(normal) - i + UNSEEN) * n_batch:
             reach = np.int64(k)
     return reach
 
