@@ -182,8 +182,11 @@ class ParsimoniousTopicModel(Estimator):
         if not isinstance(self.widen, bool | np.bool_):
             raise InputError(f"widen must be True or False, got {self.widen!r}")
         step, limit = _whole("step", self.step, 1), _whole("limit", self.limit, 1)
-        widens = self.widen and pair[0] < pair[1] and self.compatibility != "authors"
-        return OrderRange(int(pair[1]), int(pair[0]), step, limit if widens else None)
+        authors = self.compatibility == "authors"
+        widens = self.widen and pair[0] < pair[1] and not authors
+        return OrderRange(
+            int(pair[1]), int(pair[0]), step, limit if widens else None, every=authors
+        )
 
     def _check_settings(self) -> dict[str, Any]:
         """Check the settings, and return them as JSON values."""

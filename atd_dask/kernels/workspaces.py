@@ -118,6 +118,20 @@ def fill_row(work, topic, n):
 
 
 @inner_kernel
+def look_up_row(table, work, topic, n):
+    """The row of one topic, straight from the table: for when few topics are needed."""
+    for i in range(n):
+        word = work.words[i]
+        probability = table.shared[word]
+        for k in range(table.indptr[word], table.indptr[word + 1]):
+            if table.topics[k] >= topic:
+                if table.topics[k] == topic:
+                    probability = table.probabilities[k]
+                break
+        work.rows[topic, i] = probability
+
+
+@inner_kernel
 def fill_rows(table, extra, work, n):
     """Fill in the columns, and the rows of all topics."""
     fill_columns(table, extra, work, n)
