@@ -104,7 +104,7 @@ def bench_detect(
     "--seeds", default=1, type=click.IntRange(min=1), help="How many null models for each problem."
 )
 @click.option("--draw", default=1, type=click.IntRange(min=1), help="The seed of the problems.")
-@click.option("--baselines", is_flag=True, help="Also rank batches by methods that see the labels.")
+@click.option("--baselines", is_flag=True, help="Also rank batches by methods that see them whole.")
 @click.option("--short", is_flag=True, help="Only a few small generated problems.")
 @click.option(
     "--rules",

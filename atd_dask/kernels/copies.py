@@ -2,17 +2,18 @@
 
 A document is the set of its tokens: a word that occurs three times is (word, 1), (word, 2) and
 (word, 3). All words count, including those outside the vocabulary. Two documents are
-near-duplicates if they share three quarters of their tokens and three quarters of their words: |A ∩
-B| ≥ ¾ |A ∪ B| for both. This is decided exactly; banded MinHash signatures only select the pairs to
-compare.
+near-duplicates if they share three quarters of their tokens and three quarters of their words:
+|A ∩ B| ≥ ¾ |A ∪ B| for both. This is decided exactly; banded MinHash signatures only select the
+pairs to compare.
 
 - The sets of words must match as well, and a word has at most `MOST_TOKENS` tokens, so that a word
-repeated hundreds of times does not make near-duplicates. - Three quarters of a short document may
-be a form that others fill in too. With fewer than `LEAST_NEAR` words, only documents with equal
-counts are duplicates. - Very short documents are equal by chance. If two tokens agree with
-probability 1/200, which is high for prose without stop words, two documents of n words are equal
-with probability n!/200ⁿ: for five words, that is at most once in a corpus of ten thousand
-documents. Documents with fewer than `LEAST_WORDS` words have no near-duplicates.
+  repeated hundreds of times does not make near-duplicates.
+- Three quarters of a short document may be a form that others fill in too. With fewer than
+  `LEAST_NEAR` words, only documents with equal counts are duplicates.
+- Very short documents are equal by chance. If two tokens agree with probability 1/200, which is
+  high for prose without stop words, two documents of n words are equal with probability n!/200ⁿ:
+  for five words, that is at most once in a corpus of ten thousand documents. Documents with fewer
+  than `LEAST_WORDS` words have no near-duplicates.
 
 Near-duplicates do not chain: in row order, a document becomes a copy of the first representative
 that it matches, or else a representative itself.
