@@ -155,7 +155,7 @@ def test_what_the_figures_mean_is_said() -> None:
 def test_the_overview_has_the_figures_of_clusters() -> None:
     text = Page(render(make_sources(make_cluster(), make_cluster(2, significant=False)))).text
     assert (
-        "cluster documents support by search p-value what it is about"
+        "cluster documents support search p-value bootstrap p-value what it is about"
         " 1 3 30.5 0.25 0.02 coffe export quota brazil One candidate is not significant."
     ) in text
     text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
