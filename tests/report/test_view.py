@@ -442,7 +442,7 @@ def test_what_the_searches_found_is_folded() -> None:
     sources = make_sources(make_cluster())
     found = [make_search(1.5, 1200), make_search(12.0), make_search(0.0, 0)]
     page = check_structure(render(tell(sources, references=found)))
-    assert "found a support of at most 12.0, and one time no candidate at all. Look" in page.text
+    assert "found a support of at most 12.0, and one time no candidate at all. If a" in page.text
     assert {"href": "#searches"} in page.find("a")
     _, _, text = page.text.partition("The best candidate of each search")
     rows = [
