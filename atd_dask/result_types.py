@@ -245,7 +245,8 @@ class ClusterResult(JsonRecord):
     n_copies: int | None = field(default=None, metadata=OMITTED)
     evaluation: ClusterEvaluation | None = field(default=None, metadata=OMITTED)
     repeats: ClusterRepeats | None = field(default=None, metadata=OMITTED)
-    # In a sweep: its number among known clusters, and whether it is new, continuing or dismissed.
+    # In a sweep: its number among known clusters, and whether it is new, continuing, dismissed or
+    # drift, which has no number.
     cluster: int | None = field(default=None, metadata=OMITTED)
     kind: str | None = field(default=None, metadata=OMITTED)
 
@@ -419,11 +420,26 @@ class LineCandidate(JsonRecord):
     search_p_value: float | None = None
     p_value: float
     significant: bool
+    drift: bool | None = field(default=None, metadata=OMITTED)  # significant, but no alarm
 
     @property
     def deciding_p_value(self) -> float:
         """That of the searches, where there are any."""
         return self.p_value if self.search_p_value is None else self.search_p_value
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDrift(JsonRecord):
+    """Words that documents of a normal topic take up bit by bit, in the line of a sweep."""
+
+    words: tuple[str, ...]
+    written: tuple[str, ...]
+    size: int  # documents of the candidate
+    p_value: float
+    first: int  # the first sweep of the trend
+    counts: tuple[int, ...]  # documents with the words, sweep by sweep
+    documents: tuple[int, ...]  # all that came in each of these sweeps
+    evidence: float  # log odds of growth against a burst
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,6 +457,10 @@ class SweepLine(JsonRecord):
     log_likelihood: float | None
     clusters: tuple[LineCluster, ...]
     candidates: tuple[LineCandidate, ...]
+    level: float | None = field(default=None, metadata=OMITTED)  # at which it was tested
+    # The false alarms to expect at most, of all sweeps since they were asked for.
+    chance_alarms: float | None = field(default=None, metadata=OMITTED)
+    drifts: tuple[LineDrift, ...] = ()
     seconds: float
 
 

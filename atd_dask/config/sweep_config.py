@@ -32,6 +32,13 @@ class RetrainConfig:
             more_than=0,
         ),
     ] = 0.1
+    drift: Annotated[
+        int,
+        Rule(
+            "or when drift was told in so many sweeps whose documents are no longer in the window",
+            at_least=1,
+        ),
+    ] = 3
     documents: Annotated[
         int | None,
         Rule(
@@ -63,6 +70,32 @@ class AlertConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FalseAlarmsConfig:
+    """How many false alarms a user accepts over many sweeps."""
+
+    per_year: Annotated[
+        float | None,
+        Rule(
+            "at most so many false alarms a year on average; stands without `share`",
+            more_than=0,
+            default_words="`null`: every sweep is tested at `detection.significance.level`",
+        ),
+    ] = None
+    share: Annotated[
+        float | None,
+        Rule(
+            "at most this share of all alarms is false on average; stands without `per_year`",
+            more_than=0,
+            less_than=1,
+        ),
+    ] = None
+    sweeps: Annotated[
+        int,
+        Rule("how many sweeps with new documents a year has, for `per_year`", at_least=1),
+    ] = 365
+
+
+@dataclass(frozen=True, kw_only=True)
 class SweepConfig:
     """How a repository that grows is swept."""
 
@@ -80,5 +113,8 @@ class SweepConfig:
             " their documents are normal ones to the next null model",
         ),
     ] = ()
+    false_alarms: Annotated[
+        FalseAlarmsConfig, Rule("how many false alarms are accepted over many sweeps")
+    ] = FalseAlarmsConfig()
     retrain: Annotated[RetrainConfig, Rule("when the null model is trained anew")] = RetrainConfig()
     alert: Annotated[AlertConfig, Rule("who is told of clusters")] = AlertConfig()

@@ -62,6 +62,9 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
         return None  # nothing to learn from that it has not seen
     if len(state.drift) >= rule.age:
         return f"it has been used for {len(state.drift)} sweeps"
+    told = [drift.sweep for drift in state.drift if drift.words and drift.sweep <= last_useful]
+    if len(told) >= rule.drift:
+        return f"normal topics took up new words in {len(told)} sweeps that it can learn from"
     recent = state.drift[-(sweep.window + 1) :]
     if len(recent) <= sweep.window:
         return None
@@ -72,10 +75,10 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
             f"{share:.1%} of the words of new documents are not in the vocabulary, against"
             f" {model.unseen_share:.1%} when it was trained"
         )
-    known = [(drift.tokens, drift.log_likelihood) for drift in recent]
-    told = [(tokens, value) for tokens, value in known if value is not None]
-    mean = sum(n * value for n, value in told) / max(sum(n for n, _ in told), 1)
-    if told and mean < model.log_likelihood - rule.likelihood:
+    fits = [(drift.tokens, drift.log_likelihood) for drift in recent]
+    known = [(tokens, value) for tokens, value in fits if value is not None]
+    mean = sum(n * value for n, value in known) / max(sum(n for n, _ in known), 1)
+    if known and mean < model.log_likelihood - rule.likelihood:
         return (
             f"a word of new documents has a log-likelihood of {mean:.3f}, against"
             f" {model.log_likelihood:.3f} when it was trained"
