@@ -185,15 +185,23 @@ def bench_batch(documents: int, progress: Progress) -> None:
 
 
 @bench.command("sweeps")
-@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days go by.")
-@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents a day.")
-@click.option("--outbreaks", default=3, help="How many unusual topics come up.")
+@click.option("--days", default=365, type=click.IntRange(min=1), help="How many days go by.")
+@click.option("--documents", default=100, type=click.IntRange(min=20), help="Documents a day.")
+@click.option("--outbreaks", default=8, help="How many unusual topics come up.")
+@click.option("--per-year", default=2.0, help="How many false alarms a year are accepted.")
+@click.option(
+    "--killed",
+    default=1 / 3,
+    show_default="a third",
+    type=click.FloatRange(0, 1),
+    help="The share of sweeps that are killed at work, and started again.",
+)
 @click.option("--seed", default=1, help="From which all chance follows.")
 @click.option("--folder", metavar="DIR", help="Keep everything here; it must be empty.")
 @set_option
 @logging_options
 def bench_sweeps(progress: Progress, **options: Any) -> None:
-    """Sweep a simulated quarter, with outbreaks, drift and kills."""
+    """Sweep a simulated year, with outbreaks, drift and kills."""
     from atd_dask.bench.sweep_simulation import bench_sweeps as measure
 
     _print_rows(measure(progress=progress, **options))

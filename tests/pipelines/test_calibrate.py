@@ -93,7 +93,9 @@ def test_topics_of_the_null_model_where_there_are_no_labels(tmp_path, client):
 
 def test_what_cannot_be_measured_is_refused(tmp_path, client):
     config = write_documents(tmp_path)
-    with pytest.raises(InputError, match=r"more than detection.significance.searches, got 5 and 19"):
+    with pytest.raises(
+        InputError, match=r"more than detection.significance.searches, got 5 and 19"
+    ):
         run(config, client, n_nothing=5)
     paper = load(tmp_path / "conf.yaml", ["detection.rules=paper"])
     with pytest.raises(InputError, match=r"detection.settle must be true"):
