@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PARTS = ("train", "validation", "test")
 CLUSTERS = ("local", "address", "scheduler_file", "class")
 
-_RECORDS = ("path", "id_field", "text_field", "labels_field", "encoding")
+_RECORDS = ("path", "id_field", "text_field", "labels_field", "date_field", "encoding")
 _COUNTS = ("path", "labels", "vocabulary", "encoding")
 
 # The keys of a source that its format makes use of.
