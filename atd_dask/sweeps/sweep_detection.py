@@ -21,6 +21,7 @@ from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
 from atd_dask.evaluation.results import add_written, order_candidates
+from atd_dask.kernels.calibration import JoinedCorpus
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import STORE
@@ -49,6 +50,7 @@ from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 from atd_dask.sweeps.alarm_series import AlarmSeries, note_test
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
+from atd_dask.sweeps.confirmation import confirm_clusters
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
@@ -251,6 +253,8 @@ class SweepDetection:
             self._progress.warn(f"no cluster is looked for in this sweep: {error}")
             return []
         self._tested = True
+        everything = JoinedCorpus(tuple(normal.values()))
+        found = confirm_clusters(found, test, everything, rules, self._runner)
         found = order_candidates(found)
         for index, cluster in enumerate(found, 1):
             warn_of_thin_pool(self._progress, index, cluster)
