@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
-from atd_dask.distribution.cluster_search import grow_groups, rank
+from atd_dask.distribution.cluster_search import grow_groups, list_candidates, rank
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.vector_batches import is_small, open_vectors
 from atd_dask.errors import TooLittleTrainingError
@@ -88,7 +89,9 @@ def search_held_out(
         groups = grow_groups(search, search.choose_starts(rules.seeds))
         if not groups:
             return HeldOutSearch(0.0)
-        best = rank(groups)[0]
+        # A detection judges so many candidates before it gives up: the best of as many.
+        judged = [each.group for each in islice(list_candidates(search, groups), rules.failures)]
+        best = rank(judged)[0]
         documents = np.array(best.documents)
         words = search.words(np.sort(documents))
         return HeldOutSearch(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,15 +87,11 @@ class ClusterSearch:
         if proposals is None:
             proposals = self._grow_groups(runner, self.contrast.choose_starts(self.rules.seeds))
             checkpointer.save_proposals(index, proposals)
-        tried: list[Proposal] = []
-        for proposal in rank(proposals):
-            if any(proposal.is_like(other) for other in tried):
-                continue
+        for candidate in list_candidates(self.contrast, proposals):
             growth = checkpointer.load_growth(index)
             if growth is None:
-                growth = self._settle(proposal)
+                growth = self._settle(candidate)
                 checkpointer.save_growth(index, growth)
-            tried += [proposal, Proposal(growth.documents, growth.support)]
             on_progress("grown", _describe_grown(index, growth))
             index += 1
             yield growth
@@ -105,11 +102,10 @@ class ClusterSearch:
         found = runner.map(grow_groups, self.contrast, pieces)
         return [group for groups in found for group in groups]
 
-    def _settle(self, proposal: Proposal) -> Growth:
-        """A group, or the better part of it if it is two, with the documents that belong to it."""
-        group = self.contrast.part(proposal)
-        rest = np.setdiff1d(proposal.documents, group.documents)
-        documents = self._find_members(group, rest)
+    def _settle(self, candidate: Candidate) -> Growth:
+        """Return a candidate with the documents that belong to it."""
+        group = candidate.group
+        documents = self._find_members(group, candidate.rest)
         return Growth(
             seed=int(documents[0]),
             ended=True,
@@ -131,7 +127,8 @@ class ClusterSearch:
         free = self.available.copy()
         free[rest] = False
         reach = replace(contrast, available=free).find_reach(core)
-        asked = np.append(reach, np.setdiff1d(documents, reach))[: self.rules.max_size]
+        may_belong = np.append(core, documents)
+        asked = np.append(reach, np.setdiff1d(may_belong, reach))[: self.rules.max_size]
         sample = self.batch.take(asked)
         belong = np.isin(asked, core)
         for _ in range(TOPIC_ROUNDS):
@@ -190,6 +187,24 @@ class ClusterSearch:
 def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
     """From the best supported on; of equals the one that was found first."""
     return sorted(proposals, key=lambda proposal: -proposal.support)
+
+
+class Candidate(NamedTuple):
+    """A group to be judged, and the documents that were split off from it."""
+
+    group: Proposal
+    rest: Ints
+
+
+def list_candidates(contrast: ContrastSearch, proposals: Sequence[Proposal]) -> Iterator[Candidate]:
+    """Yield distinct candidates, best supported proposals first, each split if it is two groups."""
+    tried: list[Proposal] = []
+    for proposal in rank(proposals):
+        if any(proposal.is_like(other) for other in tried):
+            continue
+        group = contrast.part(proposal)
+        tried += [proposal, group]
+        yield Candidate(group, np.setdiff1d(proposal.documents, group.documents))
 
 
 def grow_groups(contrast: ContrastSearch, starts: Sequence[Start]) -> list[Proposal]:
