@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
-from atd_dask.distribution.cluster_search import grow_groups, rank
+from atd_dask.distribution.cluster_search import grow_groups, list_candidates, rank
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.grids import Arrays
 from atd_dask.distribution.search_space import fit_corpus
@@ -25,9 +26,6 @@ from atd_dask.storage.corpus import CorpusStore
 
 # So many normal documents are used, at even distances where there are more.
 MOST_DOCUMENTS = 50_000
-
-# So many groups of a search are kept, the best supported.
-KEPT_GROUPS = 10
 
 
 @functools.lru_cache(maxsize=1)
@@ -80,9 +78,11 @@ class TrialWork:
         everyone = np.ones(batch.n_docs, dtype=np.bool_)
         with open_vectors(Runner(), batch, normal, self.rules.unseen) as vectors:
             search = vectors.search(everyone, np.zeros(0, np.int64), self.rules.max_size)
-            groups = rank(grow_groups(search, search.choose_starts(self.rules.seeds)))
+            groups = grow_groups(search, search.choose_starts(self.rules.seeds))
+            # As a detection judges them, until it gives up.
+            judged = islice(list_candidates(search, groups), self.rules.failures)
+            kept = rank([candidate.group for candidate in judged])
         first = batch.n_docs - laid.n_planted
-        kept = groups[:KEPT_GROUPS]
         return {
             "support": np.array([group.support for group in kept], dtype=np.float64),
             "size": np.array([len(group.documents) for group in kept], dtype=np.int64),
