@@ -436,9 +436,10 @@ class LineDrift(JsonRecord):
     written: tuple[str, ...]
     size: int  # documents of the candidate
     p_value: float
-    first: int  # the first sweep of the trend
-    counts: tuple[int, ...]  # documents with the words, sweep by sweep
-    documents: tuple[int, ...]  # all that came in each of these sweeps
+    first: int  # the first sweep of the trend, or its first day since 1970
+    counts: tuple[int, ...]  # documents with the words, sweep by sweep or day by day
+    documents: tuple[int, ...]  # all of each of these sweeps or days
+    by_day: bool = False  # where documents have dates
     evidence: float  # log odds of growth against a burst
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from markupsafe import Markup
 
 from atd_dask.report.numbers import count, mark_moment, show_decimal, show_p_value, spell
 from atd_dask.report.page import fill, read
 from atd_dask.report.timeline import draw_course, draw_documents, draw_p_values, draw_trend
-from atd_dask.result_types import SweepLine
+from atd_dask.result_types import LineDrift, SweepLine
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean
 
@@ -154,12 +155,18 @@ def _list_drifts(lines: Sequence[SweepLine]) -> list[DriftRow]:
                 report=_link(line.sweep),
                 trend=(
                     f"from {drift.counts[start]:,} of {count(drift.documents[start], 'document')}"
-                    f" in sweep {drift.first + start} to {drift.counts[last]:,} of"
-                    f" {drift.documents[last]:,} in sweep {line.sweep}"
+                    f" {_name_time(drift, start)} to {drift.counts[last]:,} of"
+                    f" {drift.documents[last]:,} {_name_time(drift, last)}"
                 ),
                 chart=draw_trend(drift.counts, drift.documents),
             )
     return list(reversed(rows.values()))
+
+
+def _name_time(drift: LineDrift, index: int) -> str:
+    if not drift.by_day:
+        return f"in sweep {drift.first + index}"
+    return f"on {date(1970, 1, 1) + timedelta(days=drift.first + index)}"
 
 
 def _link(sweep: int) -> str:

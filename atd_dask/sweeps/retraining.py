@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.config.rules import rules_of
 from atd_dask.config.run_config import RunConfig
@@ -127,7 +128,10 @@ def gather_normal(
     )
 
     def make() -> CorpusSummary:
-        keep = choose_latest([store.ids() for store in stores], reported, wanted)
+        dates = [found for store in stores if (found := store.dates()) is not None]
+        ids = [store.ids() for store in stores]
+        dated = dates if len(dates) == len(stores) else None
+        keep = choose_latest(ids, reported, wanted, dated)
         with ExitStack() as scratch:
             normal = Assembly.of(stores, keep)
             documents = scratch.enter_context(closing(gather(normal.pieces())))
@@ -151,17 +155,27 @@ def gather_normal(
     reuse_or_make(layout, "ingest", key, load_corpus, make, describe_corpus)
 
 
-def choose_latest(ids: Sequence[Sequence[str]], reported: set[str], wanted: int) -> list[Mask]:
+def choose_latest(
+    ids: Sequence[Sequence[str]],
+    reported: set[str],
+    wanted: int,
+    dates: Sequence[NDArray[np.int64]] | None = None,
+) -> list[Mask]:
     """Which documents of each store are taken: the latest of each id, in no reported cluster, and
-    of these as many of the last as are wanted."""
+    of these as many of the last as are wanted. The last are those that came last, or if all stores
+    have `dates` those with the latest."""
     keep = [np.zeros(len(some), dtype=np.bool_) for some in ids]
+    stores = np.repeat(np.arange(len(ids)), [len(some) for some in ids])
+    rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(some)) for some in ids)])
+    order = np.arange(len(rows))
+    if dates is not None:
+        order = np.argsort(np.concatenate(dates), kind="stable")
     seen = set(reported)
-    for store in reversed(range(len(ids))):
-        for row in reversed(range(len(ids[store]))):
-            if wanted == 0:
-                return keep
-            if ids[store][row] not in seen:
-                seen.add(ids[store][row])
-                keep[store][row] = True
-                wanted -= 1
+    for store, row in zip(stores[order[::-1]].tolist(), rows[order[::-1]].tolist(), strict=True):
+        if wanted == 0:
+            break
+        if ids[store][row] not in seen:
+            seen.add(ids[store][row])
+            keep[store][row] = True
+            wanted -= 1
     return keep

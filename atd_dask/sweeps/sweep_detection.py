@@ -54,7 +54,7 @@ from atd_dask.sweeps.confirmation import confirm_clusters
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
-from atd_dask.sweeps.word_drift import TopicShares, find_drift
+from atd_dask.sweeps.word_drift import TopicShares, find_drift, list_new_words
 from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ class SweepDetection:
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)
-        if place is None and self._is_drift(cluster, described, words, forms):
+        if place is None and self._is_drift(cluster, described, forms):
             return replace(described, kind="drift")
         if place is None:
             fresh = KnownCluster(
@@ -340,15 +340,18 @@ class SweepDetection:
         self,
         cluster: FoundCluster,
         described: ClusterResult,
-        words: Sequence[str],
         forms: Mapping[str, str],
     ) -> bool:
         """Whether a normal topic takes up the words of a cluster bit by bit; notes it if so."""
         common = self._topics.find_common(described.rows)
-        if common is None or not words:
+        if common is None:
+            return False
+        topic, share = common
+        batch = self._batch
+        words = list_new_words(cluster.topic, batch.table, topic, batch.vocabulary)
+        if not words:
             return False
         normal = [self._open(part) for part in ("train", "validation")]
-        _, share = common
         trend = find_drift(self._config, self._number, words, share, normal, self._runner)
         if trend is None:
             return False
@@ -361,6 +364,7 @@ class SweepDetection:
                 first=trend.first,
                 counts=trend.counts,
                 documents=trend.documents,
+                by_day=trend.by_day,
                 evidence=trend.evidence,
             )
         )

@@ -11,20 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.kernels.model import Ints, Proportions
+from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.trends import weigh_growth
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.sweeps.retraining import batch_store
 
-# The sweeps that are looked back on.
+# The sweeps, or the days, that are looked back on.
 LOOKBACK = 28
+
+SECONDS_OF_A_DAY = 24 * 3600
 
 # A candidate with no more words than these is drift unless its words came all at once: a normal
 # topic takes up single words every day. One with more words is drift only if they have grown.
 FEW_WORDS = 3
+
+# A word differs from a normal topic if it is so many times as probable.
+LEAST_RATIO = 3.0
 
 # Log odds of 1000 to 1, for or against.
 CERTAIN = 6.9
@@ -32,11 +39,13 @@ CERTAIN = 6.9
 
 @dataclass(frozen=True)
 class Trend:
-    """How many documents had the words of a candidate, sweep by sweep."""
+    """How many documents had the words of a candidate: sweep by sweep, or day by day where
+    documents have dates."""
 
-    first: int  # the first of the sweeps
+    first: int  # the first of the sweeps, or of the days since 1970
     counts: tuple[int, ...]
-    documents: tuple[int, ...]  # that came in each
+    documents: tuple[int, ...]  # all of each sweep or day
+    by_day: bool
     evidence: float  # log odds of growth against a burst
 
 
@@ -67,6 +76,23 @@ class TopicShares:
         return topic, float(np.count_nonzero(self.main == topic)) / self.n_docs
 
 
+def list_new_words(
+    topic: Alternative, table: WordTable, normal: int, vocabulary: Sequence[str]
+) -> list[str]:
+    """The words by which the topic of a candidate differs from a normal one, the most telling
+    first: those that are several times as probable."""
+    usual = table.shared.copy()
+    words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
+    of_topic = table.topics == normal
+    usual[words[of_topic]] = table.probabilities[of_topic]
+    raised = topic.raised_words(table.shared)
+    return [
+        vocabulary[word]
+        for word in raised.tolist()
+        if topic.probabilities[word] >= LEAST_RATIO * usual[word]
+    ]
+
+
 def find_drift(
     config: RunConfig,
     number: int,
@@ -82,27 +108,38 @@ def find_drift(
     few = frozenset(words[:FEW_WORDS])
     first = max(1, number - LOOKBACK + 1)
     stores = [batch_store(config, sweep) for sweep in range(first, number + 1)]
-    counts = np.array([_count_with(runner, store, few) for store in stores])
-    documents = np.array([store.n_docs for store in stores])
+    have = np.concatenate([_find_with(runner, store, few) for store in stores])
+    by_day = all(store.n_dated == store.n_docs for store in stores)
+    if by_day:
+        dates = np.concatenate([store.dates() for store in stores])
+        times = dates // SECONDS_OF_A_DAY
+        first = max(int(times.min()), int(times.max()) - LOOKBACK + 1)
+    else:
+        times = np.repeat(np.arange(first, number + 1), [store.n_docs for store in stores])
+    recent = times >= first
+    documents = np.bincount(times[recent] - first)
+    counts = np.bincount(times[recent & have] - first, minlength=len(documents))
     n_normal = sum(store.n_docs for store in normal)
-    usual = sum(_count_with(runner, store, few) for store in normal) / max(n_normal, 1)
-    evidence = weigh_growth(counts.astype(np.float64), topic_share * documents, usual * documents)
+    usual = sum(int(_find_with(runner, store, few).sum()) for store in normal) / max(n_normal, 1)
+    found, exposed = counts.astype(np.float64), documents.astype(np.float64)
+    evidence = weigh_growth(found, topic_share * exposed, usual * exposed)
     if evidence < (-CERTAIN if len(words) <= FEW_WORDS else CERTAIN):
         return None
-    return Trend(first, tuple(counts.tolist()), tuple(documents.tolist()), evidence)
+    return Trend(first, tuple(counts.tolist()), tuple(documents.tolist()), by_day, evidence)
 
 
-def _count_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> int:
-    """How many documents of a store have any of the words."""
+def _find_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> NDArray[np.bool_]:
+    """Which documents of a store have any of the words."""
     terms = np.flatnonzero([word in words for word in store.vocabulary])
     beside = np.flatnonzero([word in words for word in store.unseen_words])
     if not len(terms) and not len(beside):
-        return 0
-    return sum(runner.map(count_in_block, (store, terms, beside), range(store.n_blocks)))
+        return np.zeros(store.n_docs, dtype=np.bool_)
+    blocks = runner.map(find_in_block, (store, terms, beside), range(store.n_blocks))
+    return np.concatenate([np.zeros(0, np.bool_), *blocks])
 
 
-def count_in_block(given: tuple[CorpusStore, Ints, Ints], index: int) -> int:
-    """How many documents of a block have any of the terms, in the vocabulary or beside it."""
+def find_in_block(given: tuple[CorpusStore, Ints, Ints], index: int) -> NDArray[np.bool_]:
+    """Which documents of a block have any of the terms, in the vocabulary or beside it."""
     store, terms, beside = given
     start, stop = (int(row) for row in store.block_starts[index : index + 2])
     have = np.zeros(stop - start, dtype=np.bool_)
@@ -112,4 +149,4 @@ def count_in_block(given: tuple[CorpusStore, Ints, Ints], index: int) -> int:
     ):
         owners = np.repeat(np.arange(stop - start), np.diff(block.indptr))
         have[owners[np.isin(block.terms, wanted)]] = True
-    return int(np.count_nonzero(have))
+    return have
