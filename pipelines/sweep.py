@@ -30,7 +30,7 @@ from atd_dask.stages.run_record import record_run
 from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.run_layout import RunLayout
-from atd_dask.sweeps.alarm_series import continue_series, find_level, say_promise
+from atd_dask.sweeps.alarm_series import continue_series, find_haste, find_level, say_promise
 from atd_dask.sweeps.alerting import CALLER, deliver_alerts, find_alert, make_alert
 from atd_dask.sweeps.alerts import list_channels
 from atd_dask.sweeps.plan import (
@@ -116,6 +116,10 @@ def sweep(
         _publish(config, state)
         if not left_over:
             break
+    if state.sweep > before:
+        started = [line.started for line in read_history(config.output, state.sweep)[0]]
+        if haste := find_haste(config, started):
+            progress.warn(haste)
     if state.sweep == before:
         progress.say(f"nothing new since sweep {before}" if before else "nothing to sweep yet")
     state, problems = deliver_alerts(config, state, progress, before)

@@ -6,11 +6,18 @@ is killed and started again is tested at the same level.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from atd_dask.config.run_config import RunConfig, fingerprint
 from atd_dask.kernels.alarm_levels import level_for_rate, level_for_share
 from atd_dask.result_types import JsonRecord
+
+# So many sweeps tell the pace; how much faster than was said they may come.
+LEAST_SWEEPS = 30
+MOST_HASTE = 1.5
+YEAR = 365.25 * 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +58,22 @@ def note_test(series: AlarmSeries, level: float, alarm: bool) -> AlarmSeries:
         tests=test,
         alarms=(*series.alarms, test) if alarm else series.alarms,
         spent=series.spent + level,
+    )
+
+
+def find_haste(config: RunConfig, started: Sequence[str]) -> str | None:
+    """What is wrong with a rate over the year if sweeps come much faster than was said, by the
+    moments at which the latest ones started; None if nothing is."""
+    asked = config.sweep.false_alarms
+    if asked.per_year is None or len(started) < LEAST_SWEEPS:
+        return None
+    first, last = (datetime.fromisoformat(started[place]) for place in (-LEAST_SWEEPS, -1))
+    pace = (LEAST_SWEEPS - 1) * YEAR / max((last - first).total_seconds(), 1.0)
+    if pace <= MOST_HASTE * asked.sweeps:
+        return None
+    return (
+        f"sweeps come at a pace of {pace:,.0f} a year, but sweep.false_alarms.sweeps says"
+        f" {asked.sweeps:,}: set it, or there are more false alarms than you accept"
     )
 
 

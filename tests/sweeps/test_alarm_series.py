@@ -11,7 +11,13 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.config.sweep_config import FalseAlarmsConfig, SweepConfig
 from atd_dask.errors import ConfigError
 from atd_dask.kernels.alarm_levels import level_for_share
-from atd_dask.sweeps.alarm_series import continue_series, find_level, note_test, say_promise
+from atd_dask.sweeps.alarm_series import (
+    continue_series,
+    find_haste,
+    find_level,
+    note_test,
+    say_promise,
+)
 from atd_dask.sweeps.state import SweepState, read_state, write_state
 from tests.pipelines.sweeping import prepare
 
@@ -67,6 +73,18 @@ def test_the_series_is_kept_in_the_state(tmp_path):
     # An earlier version had none.
     write_state(str(tmp_path), replace(state, series=None))
     assert read_state(str(tmp_path)) == replace(state, series=None)
+
+
+def test_sweeps_that_come_faster_than_was_said():
+    days = [f"2026-01-{day:02d}T00:00:00+00:00" for day in range(1, 32)]
+    hours = [f"2026-01-{1 + n // 24:02d}T{n % 24:02d}:00:00+00:00" for n in range(40)]
+    assert find_haste(ask(per_year=2), days) is None
+    assert find_haste(ask(per_year=2), hours[:29]) is None
+    assert find_haste(ask(per_year=2, sweeps=8760), hours) is None
+    assert find_haste(ask(share=0.1), hours) is None
+    told = find_haste(ask(per_year=2), hours)
+    assert told is not None
+    assert told.startswith("sweeps come at a pace of 8,766 a year, but sweep.false_alarms.sweeps")
 
 
 def test_what_was_asked_for_in_words():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from atd_dask.config.sweep_config import SweepConfig
 from atd_dask.kernels.model import Proportions
 from atd_dask.sweeps.retraining import find_reason
 from atd_dask.sweeps.state import read_state
@@ -69,9 +71,9 @@ def test_a_word_that_spreads_is_drift(tmp_path, client):
 def test_words_that_come_at_once_raise_an_alarm(tmp_path, client):
     prepare(tmp_path)
     kinds = []
-    for day, n_with in enumerate([0, 0, 0, 12], 1):
+    for day, n_with in enumerate([0, 0, 0, 24], 1):
         add_day(tmp_path, day, n_with, ["neologism"])
-        outcome = run_sweep(tmp_path, client)
+        outcome = run_sweep(tmp_path, client, "sweep.window=1")
         kinds.append([cluster.kind for alert in outcome.alerts for cluster in alert.clusters])
     assert kinds == [[], [], [], ["new"]]
     assert read_state(str(tmp_path / "out")).series.alarms == (4,)
@@ -93,10 +95,6 @@ def test_drift_is_a_reason_to_train(tmp_path, client):
     add_day(tmp_path, 1, 0, [])
     run_sweep(tmp_path, client)
     state = read_state(str(tmp_path / "out"))
-    from dataclasses import replace
-
-    from atd_dask.config.sweep_config import SweepConfig
-
     (drift,) = state.drift
     drifts = [replace(drift, sweep=n, words=("a",)) for n in range(1, 7)]
     later = replace(state, sweep=6, drift=tuple(drifts))
