@@ -27,8 +27,8 @@ LOOKBACK = 28
 SECONDS_OF_A_DAY = 24 * 3600
 
 # A candidate with no more words than these is drift unless its words came all at once: a normal
-# topic takes up single words every day. One with more words is drift only if they have grown.
-FEW_WORDS = 3
+# topic takes up single words all the time. One with more words is drift only if they have grown.
+FEW_WORDS = 6
 
 # A word differs from a normal topic if it is so many times as probable.
 LEAST_RATIO = 3.0
