@@ -1,8 +1,8 @@
-"""Limits: a log-likelihood that no fit of a document with a new topic can pass.
+"""Upper limits of the log-likelihood of a document under any fit with a new topic.
 
 For any mixture p of a document and g_j = (1/L) Σ c β_j / p, no mixture of topics has a
-log-likelihood above f(p) + L log max_j g_j (Jensen). With p kept for each document, that limit
-costs one sparse product for a new topic. Moved towards the new topic, p gives a closer one.
+log-likelihood above f(p) + L log max_j g_j (Jensen). With p stored for each document, the limit for
+a new topic costs one sparse product. Moving p towards the new topic gives a tighter one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from atd_dask.kernels.workspaces import (
     make_workspace,
 )
 
-# How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
+# How close a stored mixture must come to the best one, in log-likelihood; it need not be optimal.
 MIXTURE_GAP = 0.1
-LINE_GAP = 0.01  # and each step of it to its own end
+LINE_GAP = 0.01  # the same for each line search
 MAX_STEPS = 200
 
-# Of the new topic, where looking for the best share begins.
+# The share of the new topic at which the search for the best one starts.
 FIRST_SHARE = 0.1
 
 
 @inner_kernel
 def _approach(table, work, m, n, length):
-    """Brings the mixture of the document in `work`, of m topics, near to the best of all topics;
-    gives its log-likelihood and the largest g of the table's topics."""
+    """Move the mixture of the document in `work`, of m topics, close to the best one; return its
+    log-likelihood and the largest g of the table's topics."""
     for a in range(m):
         fill_row(work, work.active[a], n)
     mix(work.rows, work.active, work.theta, work.p, m, n)
@@ -79,7 +79,7 @@ def _approach(table, work, m, n, length):
 
 @inner_kernel
 def keep_mixture(table, terms, work, weights):
-    """Keeps c / p of a document's entries; 0 for words that the model does not know."""
+    """Store c / p of the entries of a document, 0 for unknown words."""
     i = 0
     for e in range(len(terms)):
         weights[e] = 0.0
@@ -116,8 +116,8 @@ def start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
 
 @inner_kernel
 def find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, out):
-    """For each document outside the cluster the log-likelihood that no fit with the new topic can
-    pass."""
+    """Fill in, for each document outside the cluster, the log-likelihood that no fit with the new
+    topic exceeds."""
     for d in range(len(indptr) - 1):
         out[d] = -np.inf
         if lengths[d] == 0 or not outside[d]:
@@ -130,9 +130,12 @@ def find_limits(extra, indptr, terms, lengths, weights, reached, largest, outsid
 
 @inner_kernel
 def lean(table, extra, terms, counts, weights, work):
-    """Loads a document and moves its kept mixture, of weights c / p, towards the new topic as far
-    as that pays. Gives its words, its length, the log-likelihood there, the largest g of the
-    table's topics, and the log-likelihood that no fit can pass."""
+    """Load a document, and move its stored mixture, of weights c / p, towards the new topic as far
+    as it pays.
+
+    Return its number of words, its length, the log-likelihood there, the largest g of the table's
+    topics, and the log-likelihood that no fit exceeds.
+    """
     n, length = load_document(table, terms, counts, work)
     fill_columns(table, extra, work, n)
     new = table.n_topics
@@ -160,7 +163,7 @@ def lean(table, extra, terms, counts, weights, work):
 
 @inner_kernel
 def likelihood_alone(table, extra, terms, counts):
-    """The log-likelihood of a document that has the new topic and no other."""
+    """Return the log-likelihood of a document under the new topic alone."""
     total = 0.0
     for e in range(len(terms)):
         if table.shared[terms[e]] > 0.0:

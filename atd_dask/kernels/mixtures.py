@@ -1,10 +1,9 @@
 """The proportions of one document over a set of topics.
 
 For word probabilities b (topics × distinct words of the document), counts c and proportions t of
-the active topics, the log-likelihood f(t) = Σ c log(Σ t b) is concave. With p = Σ t b and
-g_j = (1/L) Σ c b_j / p, no other mixture of a set of topics is better by more than L log max g over
-the set (Jensen), whatever p is: this bound decides when to stop, and what need not be tried.
-"""
+the active topics, the log-likelihood f(t) = Σ c log(Σ t b) is concave. With p = Σ t b and g_j =
+(1/L) Σ c b_j / p, no other mixture of a set of topics is better by more than L log max g over the
+set (Jensen), whatever p is. This bound decides when to stop, and what to skip."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def log_likelihood(counts, p, n):
 
 @inner_kernel
 def slope_along(counts, p, direction, terms, n, x):
-    """The derivative of Σ c log(p + x·direction)."""
+    """Return the derivative of Σ c log(p + x·direction)."""
     for i in range(n):
         terms[i] = counts[i] * direction[i] / (p[i] + x * direction[i])
     slope = 0.0
@@ -42,11 +41,11 @@ def slope_along(counts, p, direction, terms, n, x):
 
 @inner_kernel
 def stays_below(counts, p, direction, terms, n, slope, limit):
-    """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
-    less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
+    """Return whether Σ c log(p + x·direction), with derivative `slope` at 0, provably rises by less
+    than `limit` anywhere in [0, 1], and otherwise an x at which it still rises.
 
     The derivative falls, so the rise over a step is at most the step times the derivative at its
-    beginning. The steps share out the limit until the derivative is negative.
+    start. The steps use up the limit until the derivative is negative.
     """
     x = 0.0
     for step in range(LIMIT_STEPS):
@@ -65,12 +64,11 @@ def stays_below(counts, p, direction, terms, n, slope, limit):
 
 @inner_kernel
 def line_maximum(counts, p, direction, terms, n, start, upper, enough):
-    """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
-    Ends when a step promises no more than `enough`.
+    """Return the maximiser of Σ c log(p + x·direction) for x in [0, upper]; the slope at 0 is
+    positive. Stop when a step promises no more than `enough`.
 
-    Newton's steps inside a shrinking bracket, from `start` on. Next to a probability that is almost
-    zero, steps from the border would only double: start inside.
-    """
+    It takes Newton steps inside a shrinking bracket, starting from `start`. Close to a probability
+    of almost zero, steps from the boundary would only double, so start inside."""
     low = 0.0
     high = upper
     x = start
@@ -102,7 +100,7 @@ def line_maximum(counts, p, direction, terms, n, start, upper, enough):
 
 @inner_kernel
 def gradients(counts, rows, active, p, g, terms, m, n, length):
-    """g of each active topic; gives the largest."""
+    """Compute g of each active topic, and return the largest."""
     for i in range(n):
         terms[i] = counts[i] / p[i]
     largest = 0.0
@@ -126,8 +124,8 @@ def mix(rows, active, theta, p, m, n):
 
 @inner_kernel
 def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
-    """Moves proportion from the topic of least g to the topic of largest g, as far as it pays,
-    or to where a step promises no more than `enough`."""
+    """Move proportion from the topic with the smallest g to the one with the largest, as far as it
+    pays, or until a step promises no more than `enough`."""
     best = 0
     for a in range(1, m):
         if g[a] > g[best]:
@@ -154,7 +152,7 @@ def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
 
 @inner_kernel
 def maximise(counts, rows, active, theta, p, g, direction, terms, m, n, length):
-    """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
+    """Maximise the log-likelihood over the active topics, to within `GAP`; return it."""
     if m == 1:
         return
     for _ in range(MAX_EXCHANGES):

@@ -1,8 +1,8 @@
-"""Growing a cluster: which document of a batch is the next to join.
+"""Finds the next document of a batch to join a cluster.
 
-The next document has the largest relative gain (l1 − l0)/|l0|. To find it, few documents are fitted
-under the alternative model: in the order of limits that their fits cannot pass, until the next
-limit is below the best gain found.
+It is the one with the largest relative gain (l1 − l0)/|l0|. Only few documents are fitted to find
+it: documents are visited in the order of the upper limits of their gains, until the next limit is
+below the best gain found.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from atd_dask.kernels.workspaces import (
     make_workspace,
 )
 
-# Above what rounding can do to a relative gain.
+# Larger than the rounding error of a relative gain.
 ROUNDING = 1e-10
 
-# About what a document needs beside its words.
+# The approximate size of a document besides its words.
 BYTES_OF_FIT = 80
 
 
@@ -52,8 +52,9 @@ def _next_document(
     every,
     fixed,
 ):
-    """The document outside the cluster of largest relative gain, with the gain, its share of the
-    new topic and how many documents were fitted; -1 where none has a gain of `least` or more."""
+    """Return the document outside the cluster with the largest relative gain, or -1 if none has a
+    gain of at least `least`; the gain; its share of the new topic; and how many documents were
+    fitted."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -121,8 +122,8 @@ def _gains_above(
     least,
     fixed,
 ):
-    """For each document how much lower its part of the BIC is with the new topic than `null`,
-    without; -inf where it cannot be above `least`."""
+    """Return how much lower each document's part of the BIC is with the new topic than `null`, or
+    -inf if that cannot exceed `least`."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -142,7 +143,7 @@ def _gains_above(
             gains[d] = -np.inf
             continue
         mine = slice(indptr[d], indptr[d + 1])
-        # By itself the topic seldom explains a document, and every other one beside it costs.
+        # The topic alone rarely explains a document, and every other topic costs.
         alone = null[d] - cost_alone + likelihood_alone(table, extra, terms[mine], counts[mine])
         if max(alone, null[d] + gains[d] - least_cost) <= least:
             gains[d] = -np.inf
@@ -191,14 +192,14 @@ class Sample:
         return Sample(self.block.take(places), self.fit.take(places))
 
     def score(self, topic: Alternative) -> float:
-        """Σ l1 − l0 of these documents as a cluster."""
+        """Return the score Σ l1 − l0 of these documents as a cluster."""
         total = 0.0
         for new, null in zip(topic.log_likelihoods, self.fit.log_likelihoods, strict=True):
             total += new - null
         return float(total)
 
     def gain(self, topic: Alternative) -> float:
-        """How much lower the BIC of these documents is with the new topic than without."""
+        """Return how much the new topic lowers the BIC of these documents."""
         null = 0.0
         for cost, likelihood in zip(self.fit.costs, self.fit.log_likelihoods, strict=True):
             null += cost - likelihood
@@ -206,54 +207,54 @@ class Sample:
 
 
 class SearchableBatch(ABC):
-    """The documents in which clusters are looked for, wherever they lie."""
+    """The documents to find clusters in, in memory or in shards."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def take(self, documents: Ints) -> Sample:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
 
     @abstractmethod
     def train(self, documents: Ints) -> Alternative:
-        """The new topic of a cluster."""
+        """Learn the new topic of a cluster."""
 
     @abstractmethod
     def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
-        """The available documents of least likelihood for their length under the null model, and
-        that likelihood; the first of equals comes first."""
+        """Return the available documents that are least likely for their length under the null
+        model, and their likelihoods; ties in order."""
 
     @abstractmethod
     def next_documents(
         self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
     ) -> list[Candidate | None]:
-        """For each new topic, and the documents outside its cluster, the one that fits it best."""
+        """Return the document outside its cluster that fits best, for each new topic."""
 
     @abstractmethod
     def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
-        """How much each available document lowers the BIC with the new topic on in it; -inf where
-        that is not above `least`."""
+        """Return how much the new topic lowers the BIC of each available document, or -inf if that
+        does not exceed `least`."""
 
     def fork(self) -> SearchableBatch:
-        """The same, for growth in another thread."""
+        """Return a copy that another thread can use."""
         return self
 
     def score(self, documents: Ints, topic: Alternative) -> float:
-        """Σ l1 − l0 over a cluster."""
+        """Return the score Σ l1 − l0 of a cluster."""
         return self.take(documents).score(topic)
 
     def gain(self, documents: Ints, topic: Alternative) -> float:
-        """How much lower the BIC of a cluster is with the new topic than without."""
+        """Return how much the new topic lowers the BIC of a cluster."""
         return self.take(documents).gain(topic)
 
 
 @dataclass
 class Batch(SearchableBatch):
-    """A batch in one place, fitted to the null model.
+    """A batch in memory, fitted to the null model.
 
-    The kept mixtures change while clusters grow, unless they are `fixed`: then several threads may
-    search at once. They save work and never change a result.
+    The stored mixtures change while clusters grow, unless they are `fixed`, in which case several
+    threads can search at once. They save work and never change a result.
     """
 
     context: NullContext
@@ -275,7 +276,7 @@ class Batch(SearchableBatch):
         return Sample(self.block.take(documents), self.fit.take(documents))
 
     def train(self, documents: Ints) -> Alternative:
-        """The topic that was learned last is remembered: it is often asked for again."""
+        """Learn the topic of a cluster; the last one is cached, as it is often needed again."""
         rows, trained = tuple(documents.tolist()), self._trained
         if trained is None or trained[0] != rows:
             trained = rows, train_alternative(self.context, self.block.take(documents))
@@ -296,8 +297,8 @@ class Batch(SearchableBatch):
         least: float = -np.inf,
         every: bool = False,
     ) -> Candidate | None:
-        """The document that fits the new topic best, if its gain is not below `least`; `every` fits
-        all of them, to compare."""
+        """Return the document that fits the new topic best, if its gain is at least `least`;
+        `every` fits all documents, for comparison."""
         document, gain, share, n_fitted = _next_document(
             self.context,
             topic.probabilities,
@@ -337,7 +338,7 @@ class Batch(SearchableBatch):
         return np.where(gains > least, gains, -np.inf)
 
     def fork(self) -> Batch:
-        """The same with kept mixtures of its own."""
+        """Return a copy with its own stored mixtures."""
         other = copy.copy(self)
         other._weights = self._weights.copy()
         other._reached = self._reached.copy()

@@ -1,10 +1,9 @@
-"""The words of each topic: probabilities, and the switches u that make a word topic-specific.
+"""The words of each topic: the switches u that make a word topic-specific, and probabilities.
 
-With the expected counts x of a topic, X and R the sums of x and of the shared probabilities over
-the words that are on, a word that is switched on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
-log-likelihood, T = X + x, as a comparison of two cells; switched off it loses the same, X and R
-taken without it. A word stays on exactly if that is more than it costs.
-"""
+Let x be the expected counts of a topic, and X and R the sums of x and of the shared probabilities
+over the words that are on. Switching a word on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
+log-likelihood, with T = X + x and the divergence of two cells; switching it off loses the same,
+with X and R taken without the word. A word is on exactly if the gain exceeds its cost."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from atd_dask.kernels.statistics import ExpectedCounts
 
 # j = topics, n = words
 
-# What a word counts under a topic in which it never occurs: while the model is trained, next to
-# nothing, so that the BIC is that of the equation; once it meets new documents, half a token.
+# The count of a word in a topic in which it never occurs: next to nothing during training, so that
+# the BIC is that of the equation, and half a token for new documents.
 LEAST_MASS = 1e-15
 LEAST_MASS_OF_NEW = 0.5
 LEAST_WORDS = 2
@@ -30,7 +29,7 @@ MAX_SWEEPS = 20
 
 @kernel
 def entropy_cost(n_on, places):
-    """places × H(n_on / places) in nats: the cost of saying which of the places are on."""
+    """Return places × H(n_on / places) in nats, the cost of encoding which places are on."""
     if n_on <= 0 or n_on >= places:
         return 0.0
     share = n_on / places
@@ -39,8 +38,10 @@ def entropy_cost(n_on, places):
 
 @inner_kernel
 def switch_costs(base, n_on, places, weight):
-    """What one more word costs that is on, and what one less saves; `base` is for the word's own
-    parameter, the entropy is taken `weight` times."""
+    """Return the cost of switching one more word on, and the saving of switching one off.
+
+    `base` is the cost of the parameter; the entropy is multiplied by `weight`.
+    """
     now = entropy_cost(n_on, places)
     more = entropy_cost(n_on + 1, places)
     less = entropy_cost(n_on - 1, places)
@@ -49,7 +50,7 @@ def switch_costs(base, n_on, places, weight):
 
 @inner_kernel
 def switch_gain(x, shared, other_mass, other_shared):
-    """What a word gains by being topic-specific beside the words that are; see the module."""
+    """Return the gain of making a word topic-specific, given the other ones; see the module."""
     total = other_mass + x
     p = x / total
     q = shared / (other_shared + shared)
@@ -63,7 +64,7 @@ def switch_gain(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def gain_limit(x, shared, other_mass, other_shared):
-    """An upper limit of `switch_gain` without logarithms: χ² is never below KL."""
+    """Return an upper bound of `switch_gain` without logarithms: χ² ≥ KL."""
     total = other_mass + x
     p = x / total
     q = shared / (other_shared + shared)
@@ -72,7 +73,7 @@ def gain_limit(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
-    """Whether the switch of a word changes; `all_` sums are over the words that are on."""
+    """Return whether the switch of a word flips; the `all_` sums are over the words that are on."""
     if shared <= 0.0:
         return False
     if on:
@@ -88,13 +89,12 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
 
 @inner_kernel
 def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight, max_sweeps):
-    """Sweeps over the switches `on` of one topic, at most until none changes; gives `n_on`, the
-    number of switches that are on in all topics together.
+    """Sweep over the switches `on` of one topic, at most until none changes; return `n_on`, the
+    number of switches that are on in all topics.
 
-    `words` are those that occur under the topic, with expected counts in x (0 for all others). A
-    sweep visits them in their order, then the other words by their shared probability from the
-    largest on, as far as their absence can pay.
-    """
+    `words` are those that occur in the topic, with expected counts in x (0 for all others). A sweep
+    visits them in order, then the other words in descending order of their shared probability, as
+    far as their absence can pay."""
     n_words = len(shared)
     base = 0.5 * math.log(tokens / (2 * math.pi))
     all_mass = 0.0
@@ -142,7 +142,7 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
 def _switch_words(
     indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words, weight
 ):
-    """Sweeps over the switches of every topic once; gives the words that are on."""
+    """Sweep over the switches of every topic once; return the words that are on."""
     n_topics = len(tokens)
     n_words = len(shared)
     n_on = len(on_words)
@@ -185,7 +185,7 @@ def _switch_words(
 
 @kernel
 def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words, least):
-    """β of the words that are on: x / μ, μ = X / R."""
+    """Return β of the words that are on: x / μ with μ = X / R."""
     x = np.zeros(len(shared))
     probabilities = np.zeros(len(on_words))
     for j in range(len(indptr) - 1):
@@ -238,7 +238,7 @@ def _compare(shared, indptr, probabilities):
 def complete_table(
     n_topics: int, shared: Floats, indptr: Ints, topics: Topics, probabilities: Floats
 ) -> WordTable:
-    """A table with the columns that follow from the others."""
+    """Return a table with the derived columns filled in."""
     columns = _compare(shared, indptr, probabilities)
     return WordTable(n_topics, shared, indptr, topics, probabilities, *columns)
 
@@ -252,12 +252,12 @@ class WordSwitches:
 
     @classmethod
     def occurring(cls, expected: ExpectedCounts) -> WordSwitches:
-        """Every word with mass under a topic is its own."""
+        """Switch on every word with mass in a topic."""
         return cls(expected.indptr, expected.words)
 
     @classmethod
     def every(cls, n_topics: int, shared: SharedModel) -> WordSwitches:
-        """Every word that occurs at all is every topic's own."""
+        """Switch on every word that occurs at all, in every topic."""
         words = np.flatnonzero(shared.probabilities).astype(np.int32)
         return cls(np.arange(n_topics + 1) * len(words), np.tile(words, n_topics))
 
@@ -271,7 +271,7 @@ class WordSwitches:
 
 @dataclass(frozen=True, slots=True)
 class SharedModel:
-    """β₀, with the words in the order of it."""
+    """β₀, and the words ordered by it."""
 
     probabilities: Floats  # n
     by_probability: Ints  # n: words, the most frequent first
@@ -295,11 +295,10 @@ def switch_words(
     switches: WordSwitches,
     entropy_weight: float = 1.0,
 ) -> WordSwitches:
-    """The u-switches after sweeps from `switches` on, each flip lowering the expected BIC.
+    """Sweep over the switches u, starting from `switches`; each flip lowers the expected BIC.
 
-    The topics share the cost of saying which words are on, so they are visited again until none
-    of them changes.
-    """
+    The topics share the cost of encoding which words are on, so they are visited again until none
+    of them changes."""
     for _ in range(MAX_SWEEPS):
         indptr, words = _switch_words(
             expected.indptr,
@@ -327,8 +326,8 @@ def estimate_words(
     switches: WordSwitches,
     least: float = LEAST_MASS,
 ) -> WordTable:
-    """The word probabilities that maximise the expected log-likelihood for given switches; no word
-    that is on counts less than `least`."""
+    """Estimate the word probabilities that maximise the expected log-likelihood, given the
+    switches; every word that is on counts at least `least`."""
     specific = _specific_probabilities(
         expected.indptr,
         expected.words,
@@ -343,12 +342,12 @@ def estimate_words(
 
 
 def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
-    """A table with one more topic, which has its own probabilities where `specific` is true."""
+    """Return a table with one more topic, which has its own probabilities for `specific` words."""
     new = np.flatnonzero(specific & (table.shared > 0))
     old = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
     words = np.concatenate((old, new))
     topics = np.concatenate((table.topics, np.full(len(new), table.n_topics, np.int32)))
-    # The new topic has the largest number, so within a word it stands last.
+    # The new topic has the largest number, so it comes last within a word.
     order = np.argsort(words, kind="stable")
     sizes = np.bincount(words, minlength=table.n_words)
     return complete_table(
@@ -361,7 +360,7 @@ def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floa
 
 
 def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
-    """A table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
+    """Make a table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
     topics, words = np.nonzero(specific & (shared > 0))
     indptr = np.searchsorted(topics, np.arange(len(specific) + 1))
     chosen = np.maximum(probabilities[topics, words], 1e-100)
