@@ -120,8 +120,8 @@ def say_searches(cluster: ClusterResult) -> str:
 def say_why(
     cluster: ClusterResult, level: float | None, heaviest: tuple[str, float] | None = None
 ) -> str:
-    """Why a candidate is significant or not, in a sentence: who confirms it, what chance reaches,
-    what the test of the paper says, and what could mislead.
+    """Say why a candidate is significant or not: who confirms it, what chance reaches, what the
+    test of the paper says, and what could mislead.
 
     `heaviest` is the document with most of its words, and its share of them.
     """
