@@ -10,7 +10,8 @@ from atd_dask.config.loader import make_detection
 from atd_dask.config.rules import make_rules
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.errors import InputError
-from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
+from atd_dask.estimators.corpora import as_corpus
+from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.evaluation.results import describe_clusters, order_candidates
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.result_types import ClusterResult

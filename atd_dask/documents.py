@@ -123,6 +123,8 @@ def as_rows(matrix: Any) -> Any:
     """
     from scipy import sparse
 
+    if hasattr(matrix, "to_scipy_sparse"):  # an array of the package sparse
+        matrix = matrix.to_scipy_sparse()
     if sparse.issparse(matrix):
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)

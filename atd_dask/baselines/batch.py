@@ -44,7 +44,8 @@ def rank_batch(
     setting.
 
     The ranking is the same on every machine with the same versions of NumPy, SciPy and
-    scikit-learn."""
+    scikit-learn.
+    """
     from threadpoolctl import threadpool_limits
 
     known, new = weigh_words(train, batch)

@@ -245,7 +245,8 @@ def list_trials(
     """List the trials of each method for one seed; `likelihood` has the scores of LB.
 
     M4 and NN (LDA) have a topic model of the training documents, which makes their groups. KMeans
-    has its clusters. The groups of the other methods come from an LDA of the test batch."""
+    has its clusters. The groups of the other methods come from an LDA of the test batch.
+    """
     trials: dict[str, list[Trial]] = {name: [] for name in METHODS}
 
     def add(method: str, scores: Floats, weights: Floats, groups: Ints, **setting: float) -> None:

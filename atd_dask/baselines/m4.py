@@ -3,7 +3,8 @@ genres.
 
 The groups are given. Variational EM learns the word probabilities β, the genre proportions π and
 the Dirichlet parameters α of each genre from groups of training documents. The score of a test
-document is the entropy of the approximate posterior of its topic proportions."""
+document is the entropy of the approximate posterior of its topic proportions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atd_dask.kernels.genres import infer_genres, infer_topics, sum_log_proportions
-from atd_dask.kernels.model import Floats, Ints
+from atd_dask.kernels.model import Floats, Ints, Rows
 from atd_dask.kernels.streams import open_stream
 
 if TYPE_CHECKING:
@@ -92,17 +93,8 @@ def infer(
     """Run an E-step: the topics of documents given the genres, then the genres given the topics."""
     prior = (posterior.genres @ model.alpha)[groups]
     gamma, mass = posterior.gamma.copy(), np.zeros_like(model.beta)
-    infer_topics(
-        documents.indptr.astype(np.int64),
-        documents.indices,
-        documents.data,
-        model.beta,
-        prior,
-        gamma,
-        mass,
-        STEPS,
-        TOLERANCE,
-    )
+    rows = Rows(documents.indptr.astype(np.int64), documents.indices, documents.data)
+    infer_topics(rows, model.beta, prior, gamma, mass, STEPS, TOLERANCE)
     n_groups = len(posterior.genres)
     sums = sum_log_proportions(gamma, groups, n_groups)
     sizes = np.bincount(groups, minlength=n_groups)

@@ -213,7 +213,8 @@ def bench_speed(
 
     Kernel time is CPU time of this process. The time of a cluster is wall-clock time, with one or
     two workers of one thread each computing the same replicates. The null model is trained here, or
-    is that of the authors in the folder `reference`."""
+    is that of the authors in the folder `reference`.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
         connect(ClusterOptions(local=LocalOptions(workers=1, threads=1))) as client,

@@ -32,7 +32,8 @@ from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import run_on_workers
 from atd_dask.distribution.training import Training, train_restarts
 from atd_dask.errors import InputError, UserError
-from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
+from atd_dask.estimators.corpora import as_corpus
+from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.statistics import collect_block

@@ -22,8 +22,8 @@ from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds
+from atd_dask.kernels.bootstrap import MembershipTest, Pool
+from atd_dask.kernels.cluster_growth import Grower, Growth, choose_seeds
 from atd_dask.kernels.contrast import LEAST_DOCUMENTS, ContrastSearch, Start
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter

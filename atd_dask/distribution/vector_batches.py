@@ -102,9 +102,9 @@ class VectorShard:
     def __sizeof__(self) -> int:
         return self.block.__sizeof__() + self.index.__sizeof__()
 
-    def best(self, scores: Floats, gone: Ints, most: int) -> Ranking:
+    def best(self, scores: Floats, gone: Ints, most: int, above: float = 0.0) -> Ranking:
         scores[gone] = 0.0
-        return Ranking.of(np.arange(len(self.block)) + self.start, scores, most)
+        return Ranking.of(np.arange(len(self.block)) + self.start, scores, most, above)
 
 
 def index_shard(given: tuple[Corpus, Floats], rows: tuple[int, int]) -> VectorShard:
@@ -113,9 +113,9 @@ def index_shard(given: tuple[Corpus, Floats], rows: tuple[int, int]) -> VectorSh
     return VectorShard(block, WordIndex.of(Vectors.of(block, idf), len(idf)), rows[0])
 
 
-def rank_in_shard(shard: VectorShard, question: tuple[Ints, Direction, int]) -> Ranking:
-    gone, direction, most = align(question)
-    return shard.best(shard.index.score(*direction), gone, most)
+def rank_in_shard(shard: VectorShard, question: tuple[Ints, Direction, int, float]) -> Ranking:
+    gone, direction, most, above = align(question)
+    return shard.best(shard.index.score(*direction), gone, most, above)
 
 
 def rank_unexpected_in_shard(shard: VectorShard, question: tuple[Ints, Floats, int]) -> Ranking:
@@ -168,10 +168,12 @@ class ShardedVectors:
         counts: list[Ints] = self.runner.ask(count_in_shard, self.shards, asked)
         return np.asarray(np.sum(counts, axis=0))
 
-    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+    def rank(
+        self, direction: Direction, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
         some = np.flatnonzero(direction.weights)
         short = Direction(direction.words[some], direction.weights[some])
-        asked = [(n, (gone, short, most)) for n, gone in enumerate(self._gone(available))]
+        asked = [(n, (gone, short, most, above)) for n, gone in enumerate(self._gone(available))]
         return Ranking.merge(self.runner.ask(rank_in_shard, self.shards, asked), most)
 
     def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:

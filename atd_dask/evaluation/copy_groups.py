@@ -82,7 +82,8 @@ def describe_copies(
 
     `words` has the counts of the first document of each group, and `shared` the usual probability
     of words, 0 for those that training lacks. The most frequent words are listed; ties go to the
-    less usual one."""
+    less usual one.
+    """
     described = []
     for rows in groups:
         counts = words[rows[0]]

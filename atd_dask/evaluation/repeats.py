@@ -8,7 +8,8 @@ without a match counts as 1.
 
 The rate of false alarms stays that of a single detection. If searches decide, the smallest p-value
 of a repeat is valid for the whole batch, and no cluster has a smaller one there. So no cluster has
-a smaller one over all repeats than these combined."""
+a smaller one over all repeats than these combined.
+"""
 
 from __future__ import annotations
 

@@ -239,7 +239,8 @@ def write_csv(clusters: Sequence[ClusterResult], passages: Mapping[int, str]) ->
     """Encode as CSV a row for each document of a cluster, followed by its near-duplicates.
 
     `passages` has a piece of text for the rows whose text is kept. Columns for repeats are present
-    if detection was repeated."""
+    if detection was repeated.
+    """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     is_repeated = any(cluster.repeats for cluster in clusters)

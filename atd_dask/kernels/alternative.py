@@ -19,7 +19,13 @@ from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.word_ranking import rank_words
-from atd_dask.kernels.word_switches import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
+from atd_dask.kernels.word_switches import (
+    LEAST_MASS_OF_NEW,
+    SharedModel,
+    SwitchCost,
+    entropy_cost,
+    sweep_topic,
+)
 from atd_dask.kernels.workspaces import (
     fill_column,
     fill_columns,
@@ -131,7 +137,8 @@ def train_topic(context, indptr, terms, counts):
 
     Return its word probabilities and switches; the log-likelihood, the share of the new topic and
     the proportions (documents × topics) of each document; the BIC; and the expected count of each
-    word in the topic."""
+    word in the topic.
+    """
     table = context.table
     n_docs = len(indptr) - 1
     n_words = len(table.shared)
@@ -176,22 +183,12 @@ def train_topic(context, indptr, terms, counts):
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
+    model = SharedModel(table.shared, context.by_shared, context.rank)
     bic = np.inf
     for _ in range(MAX_ITERATIONS):
         if not context.lda:
-            n_on = sweep_topic(
-                words,
-                x,
-                on,
-                table.shared,
-                context.by_shared,
-                context.rank,
-                np.int64(tokens),
-                n_on,
-                n_words,
-                1.0,
-                np.int64(SWEEPS),
-            )
+            cost = SwitchCost(np.int64(tokens), n_words, 1.0)
+            n_on = sweep_topic(words, x, on, model, cost, n_on, np.int64(SWEEPS))
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,7 +68,8 @@ class Pool:
 
     A donor is drawn from the `nearest` most similar documents, including ties with the last one.
     nearest = 1 is the paper's rule: the most similar document, or one of several equals. With
-    `once`, a bootstrap cluster uses no donor twice as long as there is another."""
+    `once`, a bootstrap cluster uses no donor twice as long as there is another.
+    """
 
     proportions: Proportions
     starts: Ints  # documents + 1
@@ -119,14 +121,30 @@ def choose_donor(donors, used, once, draw):
     return donors[chosen]
 
 
+class PoolTokens(NamedTuple):
+    """The tokens of the documents of a pool, one after the other."""
+
+    starts: Ints  # documents + 1
+    tokens: Ints
+    n_words: int
+
+
+class DonorRows(NamedTuple):
+    """Lists of donors, one for each document or one for all."""
+
+    indptr: Ints  # lists + 1
+    donors: Ints
+
+
 @kernel
-def _draw_rows(
-    starts, tokens, n_words, donor_indptr, donors, lengths, once, key, replicates, parts
-):
+def _draw_rows(pool, lists, lengths, once, key, replicates, parts):
     """Draw bootstrap documents as CSR rows; each has the stream of a part of a replicate.
 
     Row d uses the donors in list d, or in the only list. With `once`, no donor is used twice as
-    long as there is another."""
+    long as there is another.
+    """
+    starts, tokens, n_words = pool
+    donor_indptr, donors = lists
     n_docs = len(lengths)
     n_tokens = 0
     for d in range(n_docs):
@@ -162,44 +180,37 @@ def _draw_rows(
     return indptr, words, counts
 
 
-def count_reaching(
-    fitter: Fitter,
-    topic: Alternative,
-    pool: Pool,
-    theta: Floats,
-    length: int,
-    share: float,
-    key: np.uint64,
-    replicates: range,
-    limit: int,
-) -> int:
-    """Count the replicates whose bootstrap document has at least `share` of the new topic; the
-    count may stop once it exceeds `limit`."""
-    donors = pool.donors(theta)
-    if len(donors) == 0:
-        return len(replicates)
-    only = np.array([0, len(donors)])
-    n_reaching = 0
-    for first in range(replicates.start, replicates.stop, DOCUMENTS_AT_ONCE):
-        numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, replicates.stop))
-        lengths = np.full(len(numbers), length)
-        indptr, words, counts = _draw_rows(
-            pool.starts,
-            pool.tokens,
-            fitter.context.table.n_words,
-            only,
-            donors,
-            lengths,
-            False,
-            key,
-            numbers,
-            np.zeros_like(numbers),
-        )
-        shares = fitter.shares(topic, Block(indptr, words, counts))
-        n_reaching += int(np.count_nonzero(shares >= share))
-        if n_reaching > limit:
-            break
-    return n_reaching
+@dataclass(frozen=True, slots=True)
+class MembershipTest:
+    """The test of a document before it joins a cluster (Algorithm 3)."""
+
+    document: int
+    theta: Floats  # topics
+    length: int
+    share: float  # of the new topic
+    key: np.uint64
+    replicates: range
+    limit: int  # the count may stop once it exceeds this
+
+    def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
+        """Count the replicates whose bootstrap document has at least as much of the new topic."""
+        donors = pool.donors(self.theta)
+        if len(donors) == 0:
+            return len(self.replicates)
+        tokens = PoolTokens(pool.starts, pool.tokens, fitter.context.table.n_words)
+        only = DonorRows(np.array([0, len(donors)]), donors)
+        n_reaching = 0
+        for first in range(self.replicates.start, self.replicates.stop, DOCUMENTS_AT_ONCE):
+            numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, self.replicates.stop))
+            lengths = np.full(len(numbers), self.length)
+            block = Block(
+                *_draw_rows(tokens, only, lengths, False, self.key, numbers, np.zeros_like(numbers))
+            )
+            shares = fitter.shares(topic, block)
+            n_reaching += int(np.count_nonzero(shares >= self.share))
+            if n_reaching > self.limit:
+                break
+        return n_reaching
 
 
 @dataclass(frozen=True)
@@ -237,11 +248,8 @@ class ClusterBootstrap:
     def draw(self, replicate: int) -> Block:
         """Draw the bootstrap cluster of a replicate."""
         indptr, words, counts = _draw_rows(
-            self.pool.starts,
-            self.pool.tokens,
-            self.fitter.context.table.n_words,
-            self.donor_indptr,
-            self.donors,
+            PoolTokens(self.pool.starts, self.pool.tokens, self.fitter.context.table.n_words),
+            DonorRows(self.donor_indptr, self.donors),
             self.lengths,
             self.pool.once,
             self.key,

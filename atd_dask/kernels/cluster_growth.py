@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.bootstrap import Pool, count_reaching
+from atd_dask.kernels.bootstrap import MembershipTest, Pool
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.model import Floats
 from atd_dask.kernels.next_document import Candidate, SearchableBatch
 from atd_dask.kernels.philox import make_key
 
@@ -91,7 +90,8 @@ class SettleRule:
     """Decides which documents belong to a cluster once its topic is known.
 
     A document belongs if its odds reach those of `level`. The odds follow from how much the new
-    topic lowers its part of the BIC, and from the cluster's share of the batch as the prior."""
+    topic lowers its part of the BIC, and from the cluster's share of the batch as the prior.
+    """
 
     level: float = 0.99
 
@@ -99,33 +99,6 @@ class SettleRule:
         """Return the least gain of a member, for a cluster of `size` in a batch of `n_docs`."""
         odds = self.level / (1 - self.level) * max(n_docs - size, 1) / size
         return math.log(odds)
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipTest:
-    """The test of a document before it joins a cluster (Algorithm 3)."""
-
-    document: int
-    theta: Floats  # topics
-    length: int
-    share: float  # of the new topic
-    key: np.uint64
-    replicates: range
-    limit: int  # the count may stop once it exceeds this
-
-    def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
-        """Count the bootstrap documents with at least as much of the new topic."""
-        return count_reaching(
-            fitter,
-            topic,
-            pool,
-            self.theta,
-            self.length,
-            self.share,
-            self.key,
-            self.replicates,
-            self.limit,
-        )
 
 
 @dataclass(frozen=True)

@@ -213,10 +213,24 @@ class NormalVectors:
         n_known = 0 if self.known is None else self.known.n_docs
         return self.index.n_docs + self.weight * n_known
 
-    def score(self, direction: Direction) -> tuple[Floats, Floats]:
-        """Return the scores of the normal and of the known documents, each in ascending order."""
+    def score(self, direction: Direction, most: int) -> NormalScores:
+        """Score the normal documents, as far down as at most `most` of them can be above a cut."""
+        scores = self.index.score(*direction)
+        floor = 0.0
+        if most < len(scores):
+            scores = np.partition(scores, -most - 1)[-most - 1 :]
+            floor = float(scores[0])
         known = np.zeros(0) if self.known is None else self.known.score(*direction)
-        return np.sort(self.index.score(*direction)), np.sort(known)
+        return NormalScores(np.sort(scores), np.sort(known), floor)
+
+
+class NormalScores(NamedTuple):
+    """The scores that a cut is judged by, each in ascending order. A document of the batch that
+    does not score above `floor` has too many normal ones above it."""
+
+    normal: Floats
+    known: Floats
+    floor: float
 
 
 class Contrast(NamedTuple):
@@ -297,8 +311,7 @@ class ContrastSearch:
         if len(documents) < 2:
             return None
         contrast = self._learn(documents)
-        ranking = self._rank(contrast, documents)
-        size, support = self._cut(contrast, ranking)
+        ranking, size, support = self._cut(contrast, documents)
         if size == 0:
             return None
         return Proposal(tuple(ranking.documents[:size].tolist()), float(support))
@@ -330,8 +343,7 @@ class ContrastSearch:
             if len(documents) < LEAST_DOCUMENTS:
                 break
             contrast = self._learn(documents)
-            ranking = self._rank(contrast, documents)
-            size, _ = self._cut(contrast, ranking)
+            ranking, size, _ = self._cut(contrast, documents)
             least = CORE_SHARE * add_up(contrast.own) / len(documents)
             above = ranking.documents[:size][ranking.scores[:size] >= least]
             if np.array_equal(np.sort(above), documents):
@@ -343,9 +355,10 @@ class ContrastSearch:
         """Return the documents that may belong to a core, highest score first, as far down as such
         documents are frequent enough in the batch."""
         contrast = self._learn(core)
-        ranking = self._rank(contrast, core)
-        normal, _ = self.normal.score(contrast.normal)
-        reach = _find_reach(ranking.scores, normal, self.n_docs, float(self.normal.index.n_docs))
+        n_normal = float(self.normal.index.n_docs)
+        beside = self._score_normal(contrast, n_normal)
+        ranking = self._rank(contrast, core, beside.floor)
+        reach = _find_reach(ranking.scores, beside.normal, self.n_docs, n_normal)
         return ranking.documents[:reach]
 
     def words(self, documents: Ints) -> Ints:
@@ -396,27 +409,35 @@ class ContrastSearch:
         )
         return Contrast(Direction(words, outside), Direction(words, normal), own)
 
-    def _rank(self, contrast: Contrast, documents: Ints) -> Ranking:
+    def _rank(self, contrast: Contrast, documents: Ints, above: float) -> Ranking:
         """Rank the members of a group and all other available documents by score."""
         others = self.without(documents)
-        outside = self.batch.rank(contrast.outside, others.available, self.most)
+        outside = self.batch.rank(contrast.outside, others.available, self.most, above)
         inside = self.available[documents]
         own = Ranking(documents[inside], contrast.own[inside])
-        return Ranking.merge((own, outside), self.most)
+        return Ranking.merge((own, outside), self.most, above)
 
-    def _cut(self, contrast: Contrast, ranking: Ranking) -> tuple[int, float]:
-        normal, known = self.normal.score(contrast.normal)
+    def _score_normal(self, contrast: Contrast, n_normal: float) -> NormalScores:
+        """Score normal documents: no cut is valid with more of them above it than these."""
+        most = self.most * n_normal / (LEAST_RATIO * max(self.n_docs, 1))
+        return self.normal.score(contrast.normal, int(most) + 1)
+
+    def _cut(self, contrast: Contrast, documents: Ints) -> tuple[Ranking, int, float]:
+        """Rank documents, and find the best cut: how many are above it, and their excess."""
+        n_normal = float(self.normal.n_docs)
+        beside = self._score_normal(contrast, n_normal)
+        ranking = self._rank(contrast, documents, beside.floor)
         size, support = _find_cut(
             ranking.scores,
-            normal,
-            known,
+            beside.normal,
+            beside.known,
             float(self.normal.weight),
             self.n_docs,
-            float(self.normal.n_docs),
+            n_normal,
             LEAST_DOCUMENTS,
             len(ranking.scores),
         )
-        return int(size), float(support)
+        return ranking, int(size), float(support)
 
     def _compare(self, n_with: Ints, n_docs: int, least: float) -> tuple[Floats, Floats]:
         excess, ratios = _compare_words(

@@ -171,10 +171,11 @@ def part_copies(
     """Partition documents into representatives and their copies.
 
     `parts` (documents, ascending) has the part of the corpus of each document. A document is a copy
-    of one in its own part; documents of the last part are compared with the other parts too."""
+    of one in its own part; documents of the last part are compared with the other parts too.
+    """
     n_parts = int(parts.max(initial=0)) + 1
     copy_of, has_counterpart, n_compared = _part(
-        *block.arrays, n_words, parts, n_parts, buckets, n_buckets, MOST_LISTED
+        block.arrays, n_words, parts, n_parts, buckets, n_buckets, MOST_LISTED
     )
     return Parting(copy_of, has_counterpart, n_compared)
 
@@ -206,7 +207,8 @@ def _are_near(indptr, terms, counts, other, mine, n_mine, n_tokens):
 
 # d = documents, e = entries, c = columns of buckets, r = representatives
 @kernel
-def _part(indptr, terms, counts, n_words, parts, n_parts, buckets, n_buckets, most_listed):
+def _part(rows, n_words, parts, n_parts, buckets, n_buckets, most_listed):
+    indptr, terms, counts = rows
     n_docs, n_columns = buckets.shape
     copy_of = np.full(n_docs, np.int64(-1))
     has_counterpart = np.zeros(n_docs, np.bool_)

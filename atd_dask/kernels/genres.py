@@ -44,11 +44,13 @@ def _share_out(count, strength, likelihood, sums):
 
 
 @kernel
-def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tolerance):
+def infer_topics(rows, beta, prior, gamma, mass, max_steps, tolerance):
     """Update φ and γ of every document until γ changes by less than `tolerance` on average.
 
     `gamma` (d × k) is the start, and is updated in place. Expected counts are added to `mass` (w ×
-    k, like `beta`). `prior` (d × k) is the mean of α over genres."""
+    k, like `beta`). `prior` (d × k) is the mean of α over genres.
+    """
+    indptr, terms, counts = rows
     n_topics = beta.shape[1]
     strength = np.zeros(n_topics)
     new = np.zeros(n_topics)

@@ -8,12 +8,21 @@ a new topic costs one sparse product. Moving p towards the new topic gives a tig
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.fitting import all_gradients
 from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.mixtures import exchange, line_maximum, log_likelihood, mix
+from atd_dask.kernels.mixtures import (
+    current_mixture,
+    exchange,
+    line_maximum,
+    log_likelihood,
+    mix,
+)
+from atd_dask.kernels.model import Floats, Ints
 from atd_dask.kernels.workspaces import (
     fill_columns,
     fill_row,
@@ -29,6 +38,25 @@ MAX_STEPS = 200
 
 # The share of the new topic at which the search for the best one starts.
 FIRST_SHARE = 0.1
+
+
+class FittedRows(NamedTuple):
+    """Documents as CSR rows, with figures of their fits to the null model."""
+
+    indptr: Ints  # d + 1
+    terms: NDArray[np.int32]  # entries
+    counts: NDArray[np.int32]  # entries
+    lengths: Ints  # d: in known words
+    null: Floats  # d: what a fit with the new topic is compared with
+
+
+class StoredMixtures(NamedTuple):
+    """A mixture p of each document, from which limits follow; updated in place unless `fixed`."""
+
+    weights: Floats  # entries: c / p
+    reached: Floats  # d: the log-likelihood f(p)
+    largest: Floats  # d: the largest g of the null model's topics
+    fixed: bool
 
 
 @inner_kernel
@@ -57,19 +85,7 @@ def _approach(table, work, m, n, length):
             work.g[m] = work.all_g[best]
             fill_row(work, np.int64(best), n)
             m += 1
-        if not exchange(
-            work.counts,
-            work.rows,
-            work.active,
-            work.theta,
-            work.p,
-            work.g,
-            work.direction,
-            work.terms,
-            m,
-            n,
-            LINE_GAP,
-        ):
+        if not exchange(current_mixture(work), m, n, LINE_GAP):
             break
     largest = 1.0
     for j in range(table.n_topics):
@@ -115,17 +131,19 @@ def start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
 
 
 @inner_kernel
-def find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, out):
+def find_limits(extra, documents, mixtures, outside, out):
     """Fill in, for each document outside the cluster, the log-likelihood that no fit with the new
     topic exceeds."""
+    indptr, lengths = documents.indptr, documents.lengths
     for d in range(len(indptr) - 1):
         out[d] = -np.inf
         if lengths[d] == 0 or not outside[d]:
             continue
         total = 0.0
         for e in range(indptr[d], indptr[d + 1]):
-            total += weights[e] * extra[terms[e]]
-        out[d] = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
+            total += mixtures.weights[e] * extra[documents.terms[e]]
+        best = max(total / lengths[d], mixtures.largest[d])
+        out[d] = mixtures.reached[d] + lengths[d] * math.log(best)
 
 
 @inner_kernel

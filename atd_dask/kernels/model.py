@@ -25,6 +25,14 @@ def take_rows(indptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return ends, np.arange(ends[-1]) + np.repeat(indptr[rows] - ends[:-1], sizes)
 
 
+class Rows(NamedTuple):
+    """Documents as rows of a CSR matrix, for kernels."""
+
+    indptr: Ints  # documents + 1, from 0
+    terms: NDArray[np.int32]  # entries
+    counts: NDArray[np.int32]  # entries
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive documents as rows of a CSR matrix: the unit of work on a corpus."""
@@ -56,8 +64,9 @@ class Block:
         )
 
     @property
-    def arrays(self) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-        return self.indptr, self.terms, self.counts
+    def arrays(self) -> Rows:
+        """The documents for kernels."""
+        return Rows(self.indptr, self.terms, self.counts)
 
 
 class WordTable(NamedTuple):
@@ -66,7 +75,8 @@ class WordTable(NamedTuple):
     For word n, the topics `topics[indptr[n]:indptr[n + 1]]`, in ascending order, have their
     probabilities in `probabilities`; `excess` is their difference to the shared one, and
     `log_ratio` is log(β/β₀). A word with shared probability 0 never occurred in training and is
-    unknown."""
+    unknown.
+    """
 
     n_topics: int
     shared: Floats  # words

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
 from atd_dask.kernels.fitting import FREE, Fit, document_cost, fit_document, start_from
 from atd_dask.kernels.jit import kernel
-from atd_dask.kernels.limits import find_limits, keep_mixture, lean, likelihood_alone, start_limits
+from atd_dask.kernels.limits import (
+    FittedRows,
+    StoredMixtures,
+    find_limits,
+    keep_mixture,
+    lean,
+    likelihood_alone,
+    start_limits,
+)
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.workspaces import (
     fill_columns,
@@ -36,33 +44,19 @@ BYTES_OF_FIT = 80
 
 
 @kernel
-def _next_document(
-    context,
-    extra,
-    indptr,
-    terms,
-    counts,
-    lengths,
-    weights,
-    reached,
-    largest,
-    null,
-    outside,
-    least,
-    every,
-    fixed,
-):
+def _next_document(context, extra, documents, mixtures, outside, least, every):
     """Return the document outside the cluster with the largest relative gain, or -1 if none has a
     gain of at least `least`; the gain; its share of the new topic; and how many documents were
     fitted."""
     table = context.table
+    indptr, terms, counts, _, null = documents
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     limits = np.zeros(n_docs)
-    find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
+    find_limits(extra, documents, mixtures, outside, limits)
     for other in range(n_docs):
         limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
         if null[other] == 0.0:
@@ -83,13 +77,13 @@ def _next_document(
         if not leant[d]:
             leant[d] = True
             n, length, value, others, limit = lean(
-                table, extra, terms[mine], counts[mine], weights[mine], work
+                table, extra, terms[mine], counts[mine], mixtures.weights[mine], work
             )
             limits[d] = min(limits[d], (limit - null[d]) / abs(null[d]) + ROUNDING)
-            if not fixed:
-                reached[d] = value
-                largest[d] = others
-                keep_mixture(table, terms[mine], work, weights[mine])
+            if not mixtures.fixed:
+                mixtures.reached[d] = value
+                mixtures.largest[d] = others
+                keep_mixture(table, terms[mine], work, mixtures.weights[mine])
             continue
         limits[d] = -np.inf
         n, length = load_document(table, terms[mine], counts[mine], work)
@@ -107,31 +101,18 @@ def _next_document(
 
 
 @kernel
-def _gains_above(
-    context,
-    extra,
-    indptr,
-    terms,
-    counts,
-    lengths,
-    weights,
-    reached,
-    largest,
-    null,
-    available,
-    least,
-    fixed,
-):
+def _gains_above(context, extra, documents, mixtures, available, least):
     """Return how much lower each document's part of the BIC is with the new topic than `null`, or
     -inf if that cannot exceed `least`."""
     table = context.table
+    indptr, terms, counts, lengths, null = documents
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     gains = np.zeros(n_docs)
-    find_limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
+    find_limits(extra, documents, mixtures, available, gains)
     for d in range(n_docs):
         if gains[d] == -np.inf:
             continue
@@ -149,12 +130,12 @@ def _gains_above(
             gains[d] = -np.inf
             continue
         n, length, value, others, limit = lean(
-            table, extra, terms[mine], counts[mine], weights[mine], work
+            table, extra, terms[mine], counts[mine], mixtures.weights[mine], work
         )
-        if not fixed:
-            reached[d] = value
-            largest[d] = others
-            keep_mixture(table, terms[mine], work, weights[mine])
+        if not mixtures.fixed:
+            mixtures.reached[d] = value
+            mixtures.largest[d] = others
+            keep_mixture(table, terms[mine], work, mixtures.weights[mine])
         if max(alone, null[d] + limit - least_cost) <= least:
             gains[d] = -np.inf
             continue
@@ -263,9 +244,10 @@ class Batch(SearchableBatch):
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        self._weights, self._reached, self._largest = start_limits(
+        weights, reached, largest = start_limits(
             self.context, *self.block.arrays, *self.fit.proportions.arrays
         )
+        self._mixtures = StoredMixtures(weights, reached, largest, self.fixed)
         self.n_fitted = 0
         self._trained: tuple[tuple[int, ...], Alternative] | None = None
 
@@ -302,16 +284,11 @@ class Batch(SearchableBatch):
         document, gain, share, n_fitted = _next_document(
             self.context,
             topic.probabilities,
-            *self.block.arrays,
-            self.fit.lengths,
-            self._weights,
-            self._reached,
-            self._largest,
-            self.fit.log_likelihoods,
+            FittedRows(*self.block.arrays, self.fit.lengths, self.fit.log_likelihoods),
+            self._mixtures,
             outside,
             least,
             every,
-            self.fixed,
         )
         self.n_fitted += n_fitted
         return None if document < 0 else Candidate(document, gain, share)
@@ -322,29 +299,19 @@ class Batch(SearchableBatch):
         return [self.next_document(*pair) for pair in zip(topics, outside, strict=True)]
 
     def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
+        null = self.fit.costs - self.fit.log_likelihoods
+        documents = FittedRows(*self.block.arrays, self.fit.lengths, null)
         gains: Floats = _gains_above(
-            self.context,
-            topic.probabilities,
-            *self.block.arrays,
-            self.fit.lengths,
-            self._weights,
-            self._reached,
-            self._largest,
-            self.fit.costs - self.fit.log_likelihoods,
-            available,
-            least,
-            self.fixed,
+            self.context, topic.probabilities, documents, self._mixtures, available, least
         )
         return np.where(gains > least, gains, -np.inf)
 
     def fork(self) -> Batch:
         """Return a copy with its own stored mixtures."""
         other = copy.copy(self)
-        other._weights = self._weights.copy()
-        other._reached = self._reached.copy()
-        other._largest = self._largest.copy()
+        weights, reached, largest, fixed = self._mixtures
+        other._mixtures = StoredMixtures(weights.copy(), reached.copy(), largest.copy(), fixed)
         return other
 
     def __sizeof__(self) -> int:
-        weights: int = self._weights.nbytes
-        return sys.getsizeof(self.block) + weights + len(self) * BYTES_OF_FIT
+        return sys.getsizeof(self.block) + self._mixtures.weights.nbytes + len(self) * BYTES_OF_FIT

@@ -71,6 +71,8 @@ def _sort_by_word(indptr, terms, values, n_words):
 @kernel
 def _add_scores(starts, documents, weights, words, direction, scores):
     for i in range(len(words)):
+        if direction[i] == 0.0:
+            continue
         for p in range(starts[words[i]], starts[words[i] + 1]):
             scores[documents[p]] += direction[i] * weights[p]
 
@@ -158,19 +160,23 @@ class Ranking(NamedTuple):
     scores: Floats
 
     @classmethod
-    def of(cls, documents: Ints, scores: Floats, most: int) -> Ranking:
-        """Rank the documents with a score above 0, and keep the first `most`."""
-        above = np.flatnonzero(scores > 0.0)
-        documents, scores = documents[above], scores[above]
+    def of(cls, documents: Ints, scores: Floats, most: int, above: float = 0.0) -> Ranking:
+        """Rank the documents with a score above `above`, and keep the first `most`."""
+        chosen = np.flatnonzero(scores > above)
+        if most < len(chosen):  # all that are needed, with ties; few of them are sorted
+            lowest = np.partition(scores[chosen], -most)[-most] if most else np.inf
+            chosen = chosen[scores[chosen] >= lowest]
+        documents, scores = documents[chosen], scores[chosen]
         order = np.lexsort((documents, -scores))[:most]
         return cls(documents[order], scores[order])
 
     @classmethod
-    def merge(cls, parts: Sequence[Ranking], most: int) -> Ranking:
+    def merge(cls, parts: Sequence[Ranking], most: int, above: float = 0.0) -> Ranking:
         return cls.of(
             np.concatenate([part.documents for part in parts]),
             np.concatenate([part.scores for part in parts]),
             most,
+            above,
         )
 
 
@@ -185,8 +191,10 @@ class VectorBatch(Protocol):
     def count_documents(self, available: NDArray[np.bool_]) -> Ints:
         """Return the document frequencies of the available documents."""
 
-    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
-        """Return the available documents with the highest scores."""
+    def rank(
+        self, direction: Direction, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
+        """Return the available documents with the highest scores above `above`."""
 
     def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
         """Return the available documents whose words are most in excess."""
@@ -216,16 +224,20 @@ class WholeVectors:
         counted = np.repeat(available, np.diff(self.vectors.indptr))
         return np.bincount(self.vectors.terms[counted], minlength=self.n_words)
 
-    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
-        return self._rank(self.index.score(*direction), available, most)
+    def rank(
+        self, direction: Direction, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
+        return self._rank(self.index.score(*direction), available, most, above)
 
     def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
         scores = add_ratios(self.vectors.indptr, self.vectors.terms, ratios)
         return self._rank(scores, available, most)
 
-    def _rank(self, scores: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+    def _rank(
+        self, scores: Floats, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
         rows = np.flatnonzero(available)
-        return Ranking.of(rows, scores[rows], most)
+        return Ranking.of(rows, scores[rows], most, above)
 
 
 def find_idf(n_with_batch: Ints, n_batch: int, n_with_normal: Ints, n_normal: int) -> Floats:

@@ -3,12 +3,14 @@
 Let x be the expected counts of a topic, and X and R the sums of x and of the shared probabilities
 over the words that are on. Switching a word on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
 log-likelihood, with T = X + x and the divergence of two cells; switching it off loses the same,
-with X and R taken without the word. A word is on exactly if the gain exceeds its cost."""
+with X and R taken without the word. A word is on exactly if the gain exceeds its cost.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,16 +89,45 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
     return switch_gain(x, shared, all_mass, all_shared) > cost_on
 
 
+class SharedModel(NamedTuple):
+    """β₀, and the words ordered by it."""
+
+    probabilities: Floats  # n
+    by_probability: Ints  # n: words, the most frequent first
+    rank: Ints  # n
+
+    @classmethod
+    def from_counts(cls, totals: Ints) -> SharedModel:
+        return cls.from_probabilities(totals / max(int(totals.sum()), 1))
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Floats) -> SharedModel:
+        order = np.argsort(-probabilities, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return cls(probabilities, order, rank)
+
+
+class SwitchCost(NamedTuple):
+    """What the cost of a topic-specific word depends on."""
+
+    tokens: np.int64  # of the topic
+    places: int  # topics × words: the switches of all topics
+    weight: float  # of the entropy
+
+
 @inner_kernel
-def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight, max_sweeps):
+def sweep_topic(words, x, on, model, cost, n_on, max_sweeps):
     """Sweep over the switches `on` of one topic, at most until none changes; return `n_on`, the
     number of switches that are on in all topics.
 
     `words` are those that occur in the topic, with expected counts in x (0 for all others). A sweep
     visits them in order, then the other words in descending order of their shared probability, as
-    far as their absence can pay."""
+    far as their absence can pay.
+    """
+    shared, by_shared, rank = model
     n_words = len(shared)
-    base = 0.5 * math.log(tokens / (2 * math.pi))
+    base = 0.5 * math.log(cost.tokens / (2 * math.pi))
     all_mass = 0.0
     all_shared = 0.0
     depth = 0
@@ -108,7 +139,7 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
             all_shared += shared[word]
             if x[word] == 0.0:
                 depth = max(depth, rank[word] + 1)
-    cost_on, cost_off = switch_costs(base, n_on, places, weight)
+    cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
     for _ in range(max_sweeps):
         changed = False
         for e in range(len(words) + n_words):
@@ -132,19 +163,17 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
             n_mine += sign
             n_on += sign
             depth = max(depth, e - len(words) + 1)
-            cost_on, cost_off = switch_costs(base, n_on, places, weight)
+            cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
         if not changed:
             break
     return n_on
 
 
 @kernel
-def _switch_words(
-    indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words, weight
-):
+def _switch_words(indptr, words, mass, tokens, model, on_indptr, on_words, weight):
     """Sweep over the switches of every topic once; return the words that are on."""
     n_topics = len(tokens)
-    n_words = len(shared)
+    n_words = len(model.probabilities)
     n_on = len(on_words)
     new_indptr = np.zeros(n_topics + 1, np.int64)
     new_words = np.zeros(n_on + n_words, np.int32)
@@ -157,19 +186,8 @@ def _switch_words(
             x[words[e]] = mass[e]
         for e in range(on_indptr[j], on_indptr[j + 1]):
             on[on_words[e]] = True
-        n_on = sweep_topic(
-            mine,
-            x,
-            on,
-            shared,
-            by_shared,
-            rank,
-            tokens[j],
-            n_on,
-            n_topics * n_words,
-            weight,
-            np.int64(MAX_SWEEPS),
-        )
+        cost = SwitchCost(tokens[j], n_topics * n_words, weight)
+        n_on = sweep_topic(mine, x, on, model, cost, n_on, np.int64(MAX_SWEEPS))
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)
         for word in range(n_words):
@@ -269,26 +287,6 @@ class WordSwitches:
         return cls(indptr, words[order])
 
 
-@dataclass(frozen=True, slots=True)
-class SharedModel:
-    """β₀, and the words ordered by it."""
-
-    probabilities: Floats  # n
-    by_probability: Ints  # n: words, the most frequent first
-    rank: Ints  # n
-
-    @classmethod
-    def from_counts(cls, totals: Ints) -> SharedModel:
-        return cls.from_probabilities(totals / max(int(totals.sum()), 1))
-
-    @classmethod
-    def from_probabilities(cls, probabilities: Floats) -> SharedModel:
-        order = np.argsort(-probabilities, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        return cls(probabilities, order, rank)
-
-
 def switch_words(
     expected: ExpectedCounts,
     shared: SharedModel,
@@ -298,16 +296,15 @@ def switch_words(
     """Sweep over the switches u, starting from `switches`; each flip lowers the expected BIC.
 
     The topics share the cost of encoding which words are on, so they are visited again until none
-    of them changes."""
+    of them changes.
+    """
     for _ in range(MAX_SWEEPS):
         indptr, words = _switch_words(
             expected.indptr,
             expected.words,
             expected.mass,
             expected.tokens,
-            shared.probabilities,
-            shared.by_probability,
-            shared.rank,
+            shared,
             switches.indptr,
             switches.words,
             entropy_weight,

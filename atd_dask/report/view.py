@@ -1,7 +1,8 @@
 """The view: everything a page shows, ready for the template.
 
 Text of documents (words, ids, labels) is cleaned here, so that it cannot hide or reverse a line.
-The template escapes it as HTML."""
+The template escapes it as HTML.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,8 @@ def _draw_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]]:
     training.
 
     The salient words of the anomalous topics are among the 300 of the last normal topic, those of
-    one at even and those of the other at odd positions, so that they share none."""
+    one at even and those of the other at odd positions, so that they share none.
+    """
     topics, salient = _draw_normal_topics(seed)
     train = _draw_documents(seed, "train", topics)
     words = np.unique(train.terms).astype(np.int64)

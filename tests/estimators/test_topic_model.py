@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import sparse as pydata_sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -15,8 +16,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
+from atd_dask.estimators.corpora import as_corpus
 from atd_dask.estimators.given import Columns, write_given
-from atd_dask.estimators.topic_model import as_corpus
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import NullModel, write_model
@@ -189,6 +190,8 @@ class TestDocuments:
             sparse.csr_matrix,
             sparse.csc_array,
             lambda counts: sparse.coo_array(counts.astype(float)),
+            pydata_sparse.COO.from_numpy,
+            lambda counts: pydata_sparse.GCXS.from_numpy(counts, compressed_axes=(0,)),
             lambda counts: counts.astype(np.uint8),
             lambda counts: counts.tolist(),
             lambda counts: tuple(map(tuple, counts.tolist())),
