@@ -30,6 +30,7 @@ from atd_dask.stages.run_record import record_run
 from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.sweeps.alarm_series import continue_series, find_haste, find_level, say_promise
 from atd_dask.sweeps.alerting import CALLER, deliver_alerts, find_alert, make_alert
 from atd_dask.sweeps.alerts import list_channels
 from atd_dask.sweeps.plan import (
@@ -56,7 +57,8 @@ from atd_dask.sweeps.state import (
     write_history,
     write_object,
 )
-from atd_dask.sweeps.sweep_detection import SweepDetection, make_line
+from atd_dask.sweeps.sweep_detection import SweepDetection
+from atd_dask.sweeps.sweep_line import make_line
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -114,6 +116,10 @@ def sweep(
         _publish(config, state)
         if not left_over:
             break
+    if state.sweep > before:
+        started = [line.started for line in read_history(config.output, state.sweep)[0]]
+        if haste := find_haste(config, started):
+            progress.warn(haste)
     if state.sweep == before:
         progress.say(f"nothing new since sweep {before}" if before else "nothing to sweep yet")
     state, problems = deliver_alerts(config, state, progress, before)
@@ -138,12 +144,16 @@ def _carry_out(
 ) -> SweepState:
     """Tests the new documents of a plan, with the window; gives the state after it, committed."""
     number, start = plan.sweep, time.monotonic()
+    series = continue_series(config, state.series)
+    state = replace(state, series=series)
+    significance = replace(config.detection.significance, level=find_level(config, series))
     sweep_config = replace(
         config,
         output=RunLayout(config.output).sweep(number).folder,
         name=f"{config.name} sweep {number}",
+        detection=replace(config.detection, significance=significance),
     )
-    progress.say(f"sweep {number}", new_documents=plan.new.documents)
+    progress.say(f"sweep {number}", new_documents=plan.new.documents, level=significance.level)
     cluster = cast("Client", client)
 
     def prepare(opened: Client) -> None:
@@ -188,7 +198,8 @@ def _publish(config: RunConfig, state: SweepState) -> None:
     """Brings the history and its page up to the state."""
     lines, is_whole = read_history(config.output, state.sweep)
     if not is_whole:
-        write_history(config.output, lines, render_history(config.name, lines))
+        page = render_history(config.name, lines, say_promise(config))
+        write_history(config.output, lines, page)
 
 
 def make_model(

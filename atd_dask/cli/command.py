@@ -151,6 +151,40 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 
 
 @atd.command()
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    help="Documents of a batch; as many as the run's batch by default, else a fifth of the normal"
+    " documents.",
+)
+@click.option(
+    "--nothing",
+    default=200,
+    type=click.IntRange(min=2),
+    help="How many batches with nothing in them.",
+)
+@click.option(
+    "--planted",
+    default=20,
+    type=click.IntRange(min=1),
+    help="How many groups of each size and share.",
+)
+@sweep_options
+def calibrate(
+    batch: int | None, nothing: int, planted: int, progress: Progress, **options: Any
+) -> None:
+    """Measure what CONF would find, and how often it would raise a false alarm, on its own normal
+    documents."""
+    from atd_dask.cli.calibrate_command import print_figures
+
+    with _prepare_job(progress=progress, **options) as (config, client):
+        from atd_dask.pipelines.calibrate import calibrate as measure
+
+        figures = measure(config, batch, nothing, planted, client.open(), progress)
+    print_figures(config.output, figures)
+
+
+@atd.command()
 @click.argument("run")
 @logging_options
 def report(run: str, progress: Progress) -> None:

@@ -25,6 +25,10 @@ RULES: RuleTable = {
         "id_field": Rule("the field with the id of a document (jsonl, csv, tsv, parquet)"),
         "text_field": Rule("the field with its text (jsonl, csv, tsv, parquet)"),
         "labels_field": Rule("the field with its labels (jsonl, csv, tsv, parquet)"),
+        "date_field": Rule(
+            "the field with its date, such as 2026-11-17 or 2026-11-17T08:30:00Z, or seconds since"
+            " 1970 (jsonl, csv, tsv, parquet)"
+        ),
         "encoding": Rule("the encoding of the text, which must extend ASCII"),
     },
     TextOptions: {

@@ -70,7 +70,14 @@ def store_part(
     }
     n_unseen = 0
     with (
-        CorpusWriter(path, vocabulary, encoding.unseen_words, attributes, copies) as writer,
+        CorpusWriter(
+            path,
+            vocabulary,
+            encoding.unseen_words,
+            attributes,
+            copies,
+            dated=documents.has_dates,
+        ) as writer,
         progress.task(f"store {part}", documents.n_docs, "documents") as task,
     ):
         for batch in documents.batches():

@@ -25,6 +25,7 @@ from atd_dask.errors import DamagedStoreError
 from atd_dask.result_types import SweepLine
 from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.sweeps.alarm_series import AlarmSeries
 from atd_dask.sweeps.journal import Journal, Segment
 
 FORMAT = "atd-dask-sweeps/1"
@@ -64,6 +65,7 @@ class Drift:
     tokens: int
     unseen_tokens: int
     log_likelihood: float | None  # of a word; None where the model knows none of them
+    words: tuple[str, ...] = ()  # that normal topics took up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ class SweepState:
     clusters: tuple[KnownCluster, ...] = ()
     known: int | None = None  # the sweep that has the documents of the clusters
     drift: tuple[Drift, ...] = ()  # under this model
+    series: AlarmSeries | None = None  # what was tested, and which tests raised an alarm
     segments: tuple[Segment, ...] = ()
     pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # sweep → who is to hear
 
@@ -97,11 +100,12 @@ def read_state(output: str) -> SweepState | None:
         told = json.loads(content)
         if told.pop("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
-        model = told.pop("model")
+        model, series = told.pop("model"), told.pop("series", None)
         return SweepState(
             model=None if model is None else ModelNote(**model),
             clusters=tuple(_read_cluster(cluster) for cluster in told.pop("clusters")),
-            drift=tuple(Drift(**drift) for drift in told.pop("drift")),
+            series=None if series is None else AlarmSeries.from_json(series),
+            drift=tuple(_read_drift(drift) for drift in told.pop("drift")),
             segments=tuple(Segment(**segment) for segment in told.pop("segments")),
             pending={sweep: tuple(to) for sweep, to in told.pop("pending").items()},
             **told,
@@ -115,6 +119,10 @@ def _read_cluster(told: dict[str, Any]) -> KnownCluster:
     for name in ("sweeps", "documents", "words", "written"):
         told[name] = tuple(told[name])
     return KnownCluster(**told)
+
+
+def _read_drift(told: dict[str, Any]) -> Drift:
+    return Drift(**{**told, "words": tuple(told.get("words", ()))})
 
 
 def write_object(path: str, value: Mapping[str, Any]) -> None:
