@@ -156,13 +156,13 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 def report(run: str, progress: Progress) -> None:
     """Make the page of the run in the folder RUN again."""
     from atd_dask.pipelines.report import write_report
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
     from atd_dask.storage.runs import list_places
 
     with ExitStack() as stack:
         if list_places(run):  # a folder that is no run is left as it is
             stack.enter_context(stopping_on_request())
-            stack.enter_context(lock_folder(run, progress.warn))
+            stack.enter_context(hold_output(run, progress.warn))
         click.echo(clean(f"report: {write_report(run)}"))
 
 
@@ -223,7 +223,7 @@ def _prepare_job(
     from atd_dask.distribution.engine.counters import keep_counts
     from atd_dask.distribution.engine.lazy_client import LazyClient
     from atd_dask.distribution.engine.observation import hush_when_stopped, report_performance
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
 
     if output is not None:
         overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
@@ -231,7 +231,7 @@ def _prepare_job(
     try:
         with (
             stopping_on_request(),
-            lock_folder(config.output, progress.warn),
+            hold_output(config.output, progress.warn),
             keep_counts(metrics_file, config.name, progress.warn),
             ExitStack() as cluster,
         ):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 MANIFEST = "manifest.json"
+MARK = "atd-dask-output.json"  # makes a folder one of ours
+MARK_FORMAT = "atd-dask-output/1"
+_DEPTH = 4  # of a store in an output folder, as in sweeps/0001/corpus/new.zarr
 
 # Stands for the manifest of a store in the making, and while the objects of a store are exchanged
 # one by one: the place stays recognisable as ours although the store does not open.
@@ -148,11 +151,21 @@ class Location:
         names = self.names()
         manifest = self.read(MANIFEST) if MANIFEST in names else None
         ours = manifest is not None and (b"atd-dask" in manifest or "zarr.json" in names)
-        if names and not ours:
+        # One that lost its manifest is still ours if the folder around it is.
+        if names and not ours and not ("zarr.json" in names and self._is_in_output()):
             raise InputError(
                 f"the place of a store must be free or hold a store of atd-dask, but {self.url} "
                 "holds something else: choose another place or remove what is there"
             )
+
+    def _is_in_output(self) -> bool:
+        """Whether this is inside an output folder that carries our mark."""
+        folder = self.url
+        for _ in range(_DEPTH):
+            folder = folder.rpartition("/")[0]
+            if folder and MARK_FORMAT.encode() in (Location(folder, self.local).read(MARK) or b""):
+                return True
+        return False
 
     def partials(self) -> list[Location]:
         """The temporary stores of this place."""
