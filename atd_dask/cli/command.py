@@ -32,7 +32,7 @@ from atd_dask.cli.common_options import (
     sweep_options,
 )
 from atd_dask.cli.stopping import STOPPED, SignalError, stopping_on_request
-from atd_dask.errors import ConfigError, UserError
+from atd_dask.errors import AtdError, ConfigError, UserError
 from atd_dask.version import __version__
 from atd_dask.wording import clean
 
@@ -71,8 +71,6 @@ class Commands(click.Group):
 
 
 def _report(error: Exception, ctx: click.Context) -> int:
-    from atd_dask.storage.locks import LockedError
-
     progress = _find_progress(ctx)
     if ctx.meta.get(VERBOSE):
         traceback.print_exception(error)
@@ -80,7 +78,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
         for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
             progress.error(problem)
         return MISTAKEN
-    if isinstance(error, LockedError):
+    if isinstance(error, AtdError):
         progress.error(str(error))
         return FAILED
     message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
@@ -332,9 +330,9 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
 @logging_options
 @click.pass_context
 def verify(ctx: click.Context, path: str, progress: Progress) -> None:
-    """Check that every byte of the store at PATH, or of all stores in the output folder of a run or
-    of sweeps, is as it was written."""
-    from atd_dask.storage.verification import find_stores
+    """Check that every byte of the store at PATH, or of all stores and results in the output folder
+    of a run or of sweeps, is as it was written."""
+    from atd_dask.storage.verification import find_stores, verify_files
     from atd_dask.storage.verification import verify as find_damage
 
     damaged = False
@@ -343,6 +341,9 @@ def verify(ctx: click.Context, path: str, progress: Progress) -> None:
         for problem in problems or ["no damage"]:
             click.echo(clean(f"{store}: {problem}"))
         damaged |= bool(problems)
+    for problem in verify_files(path):
+        click.echo(clean(problem))
+        damaged = True
     if damaged:
         ctx.exit(FAILED)
 

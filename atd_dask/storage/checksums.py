@@ -1,7 +1,7 @@
 """Files whose own bytes must not change get their digests beside them, in `SHA256SUMS`.
 
-The file is what `sha256sum` writes, so `sha256sum --check SHA256SUMS` works too. A file that it does
-not list is of an earlier version, and is taken as it is.
+The format is that of `sha256sum`, so `sha256sum --check SHA256SUMS` works too. A file that is not
+listed is of an earlier version, and is taken as it is.
 """
 
 from __future__ import annotations

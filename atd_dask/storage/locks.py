@@ -1,8 +1,8 @@
 """One run at a time in an output folder: a file there names the run that writes it.
 
 A lock names a process: its host, its number and when it started, counted from when the host was
-booted, so that setting a clock changes nothing. On the same host it is known whether that process is
-alive. On another host a lock counts as left behind if it looks old by the clocks and is then not
+booted, so that setting a clock changes nothing. On the same host it is known whether that process
+is alive. On another host a lock counts as left behind if it looks old by the clocks and is then not
 renewed while we watch it.
 
 On a local disk taking a lock is atomic. On an object store it is where the store can create an
@@ -52,8 +52,8 @@ class Owner:
     host: str
     realm: str  # tells containers with the same host name apart: each counts its own processes
     pid: int
-    # When the process started, as its number is given again after its end: in seconds since the host
-    # was booted, or by the clock where that is not known.
+    # When the process started, as its number is given again after its end: in seconds since the
+    # host was booted, or by the clock where that is not known.
     born: float
     since: float
     renewed: float
@@ -134,9 +134,9 @@ def _find_birth(pid: int, boot: str) -> float | None:
 
 
 def _count_since_boot(pid: int) -> float:
-    """When a process started, in seconds since the host was booted. psutil adds the time of the boot
-    by the clock of now to it, which changes when the clock is set."""
-    # The name of the program, in brackets, may hold anything; 20 fields are between it and the start.
+    """When a process started, in seconds since the host was booted. psutil adds to it when that
+    was by the clock of now, which changes when the clock is set."""
+    # The name of the program, in brackets, may hold anything; the start is the 20th field after it.
     fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
@@ -204,7 +204,7 @@ class FolderLock:
         self._mine = Owner.here()
 
     def take(self, say: Callable[[str], None] = lambda line: None) -> Owner | None:
-        """Takes the lock; gives the one who left it behind, if any. `say` hears what it waits for."""
+        """Takes the lock; gives the one who left it behind, if any. `say` hears of waiting."""
         before = None
         for _ in range(10):
             content = self._read()

@@ -26,8 +26,8 @@ _INNER = ("models/0001", "sweeps/0001", "repeats/1", "run")
 
 @contextmanager
 def hold_output(output: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Marks an output folder as ours, and keeps other runs from it while the block runs; `say` hears
-    of a run that left it behind."""
+    """Marks an output folder as ours, and keeps other runs from it while the block runs; `say`
+    hears of a run that left it behind."""
     claim_folder(output)
     with lock_folder(output, say):
         yield

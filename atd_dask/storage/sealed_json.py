@@ -1,7 +1,7 @@
 """JSON files that carry a digest of what they say, so that a changed byte is noticed.
 
-The digest stands inside, under `sha256`: the file and its digest are replaced together. A file of an
-earlier version has none, and is taken as it is.
+The digest is inside, under `sha256`, so both are replaced together. A file of an earlier version
+has none, and is taken as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from atd_dask.storage.atomic_files import read_file, write_file
 DIGEST = "sha256"
 
 
-def write_sealed(path: str, value: Mapping[str, Any], *, ascii_only: bool = False) -> None:
+def write_sealed(path: str, value: Mapping[str, Any], *, ascii_only: bool = True) -> None:
     """Writes a JSON object with its digest."""
     plain = json.loads(json.dumps(value, allow_nan=False, default=str))
     sealed = {**plain, DIGEST: _digest(plain)}
