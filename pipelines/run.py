@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.lazy_client import LazyClient, when_open
 from atd_dask.distribution.engine.observation import check_memory, describe_cluster, name_tasks
+from atd_dask.distribution.engine.patience import PATIENCE, wait_for_worker, watch_cluster
 from atd_dask.distribution.engine.warming import compile_early
 from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.documents import PARTS
@@ -20,7 +21,7 @@ from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
 from atd_dask.pipelines.train import train
 from atd_dask.result_types import Result
-from atd_dask.stages.memory import estimate_memory
+from atd_dask.stages.memory import READING, estimate_memory
 from atd_dask.stages.run_record import record_run
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.ownership import claim_folder
@@ -71,14 +72,18 @@ def run(
     worker compiles what detection needs while others read and train.
     """
     claim_folder(config.output)
-    with record_run(config, client, command, progress.run) as record:
+    with (
+        record_run(config, client, command, progress.run) as record,
+        watch_cluster(client, find_patience(config), progress.warn),
+    ):
 
         def run_stages(fresh: bool) -> RunProducts:
             made = RunProducts()
             for stage in stages:
                 name, do = STAGES[stage]
                 with record.stage(stage, fresh), progress.stage(stage), ExitStack() as span:
-                    prepare = partial(_prepare, config, stage, warms and "detect" in stages, span)
+                    early = warms and "detect" in stages
+                    prepare = partial(_prepare, config, stage, early, span, progress)
                     progress.say(f"{stage}: {MEANINGS[stage]}")
                     with when_open(client, prepare):
                         given = do(config, cast("Client", client), progress, fresh)
@@ -126,11 +131,27 @@ def _forget(
         progress.warn(f"{store.path} is damaged: {store.stage} is done again")
 
 
-def _prepare(config: RunConfig, stage: str, warms: bool, span: ExitStack, client: Client) -> None:
+def _prepare(
+    config: RunConfig,
+    stage: str,
+    warms: bool,
+    span: ExitStack,
+    progress: Progress,
+    client: Client,
+) -> None:
     """Makes a cluster ready for a stage, once it is known that the stage needs it."""
     span.enter_context(name_tasks(config.name, stage))
+    wait_for_worker(client, find_patience(config), progress.warn)
+    facts = describe_cluster(client)
+    if stage == "ingest":
+        check_memory(facts, *READING)
+    else:
+        stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
+        check_memory(facts, *estimate_memory(config, stores, facts.workers))
     if warms and stage != "detect":
         compile_early(client, compile_detection)
-    if stage != "ingest":
-        stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
-        check_memory(describe_cluster(client), *estimate_memory(config, stores))
+
+
+def find_patience(config: RunConfig) -> float:
+    """How many seconds a job waits while nobody works for it."""
+    return PATIENCE if config.cluster is None else config.cluster.patience

@@ -21,9 +21,11 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.lazy_client import LazyClient, when_open
 from atd_dask.distribution.engine.observation import name_tasks
+from atd_dask.distribution.engine.patience import watch_cluster
 from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
+from atd_dask.pipelines.run import find_patience
 from atd_dask.pipelines.train import train
 from atd_dask.report.history import render_history
 from atd_dask.result_types import Alert, SweepLine
@@ -84,12 +86,13 @@ def sweep(
     damaged and can be made again are."""
     check_repository(config)
     claim_folder(config.output)
-    try:
+    with watch_cluster(client, find_patience(config), progress.warn):
+        try:
+            return _sweep(config, client, progress, command)
+        except (DamagedStoreError, InputError):
+            if not mend_stores(config, progress):
+                raise
         return _sweep(config, client, progress, command)
-    except (DamagedStoreError, InputError):
-        if not mend_stores(config, progress):
-            raise
-    return _sweep(config, client, progress, command)
 
 
 def _sweep(

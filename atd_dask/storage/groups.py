@@ -22,7 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.storage.locations import Location, Partial
+from atd_dask.storage.locations import Location, Partial, name_place
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -117,6 +117,7 @@ class GroupWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        name_place(error, self._target.url)
         if self._partial is not None:
             self._partial.discard()
             self._partial = None

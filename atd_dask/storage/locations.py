@@ -41,6 +41,12 @@ def _reaching(url: str) -> Iterator[None]:
         raise InputError(f"the place {url} cannot be used: {reason}") from error
 
 
+def name_place(error: BaseException | None, url: str) -> None:
+    """Lets an error of the system say where it happened: that of a full disk does not."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = url
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """A folder or a prefix; `url` is an absolute path where it is local."""
@@ -100,7 +106,11 @@ class Location:
 
     def write(self, name: str, content: bytes) -> None:
         backend, path = self._backend()
-        backend.pipe_file(f"{path}/{name}", content)
+        try:
+            backend.pipe_file(f"{path}/{name}", content)
+        except OSError as error:
+            name_place(error, self.url)
+            raise
 
     def files(self) -> dict[str, int]:
         """Every file below this place with its size, in the order of their names."""

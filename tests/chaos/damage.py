@@ -109,9 +109,8 @@ class Run:
         self.finished, self.cut_off = folder / "finished", folder / "cut-off"
         self.start(self.finished)
         self.expected = self.read(self.finished)
-        with cut_off_in("detect"):
-            with suppress(KeyboardInterrupt):
-                self.start(self.cut_off)
+        with cut_off_in("detect"), suppress(KeyboardInterrupt):
+            self.start(self.cut_off)
 
     def start(self, output: Path) -> list[str]:
         lines = Lines()
