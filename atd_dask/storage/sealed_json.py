@@ -1,7 +1,7 @@
 """JSON files that carry a digest of what they say, so that a changed byte is noticed.
 
-The digest is inside, under `sha256`, so both are replaced together. A file of an earlier version
-has none, and is taken as it is.
+The digest is inside, on the first line, so both are replaced together. A file of an earlier version
+has a bare bracket there, and is taken as it is.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from atd_dask.errors import DamagedStoreError
 from atd_dask.storage.atomic_files import read_file, write_file
 
 DIGEST = "sha256"
+UNSEALED = b"{\n"
 
 
 def write_sealed(path: str, value: Mapping[str, Any], *, ascii_only: bool = True) -> None:
     """Writes a JSON object with its digest."""
     plain = json.loads(json.dumps(value, allow_nan=False, default=str))
-    sealed = {**plain, DIGEST: _digest(plain)}
-    content = json.dumps(sealed, indent=1, ensure_ascii=ascii_only)
-    write_file(path, content.encode() + b"\n")
+    text = json.dumps(plain, indent=1, ensure_ascii=ascii_only).removeprefix("{")
+    content = f'{{"{DIGEST}": "{_digest(plain)}",{text}\n'
+    write_file(path, content.encode())
 
 
 def read_sealed(path: str) -> dict[str, Any] | None:
@@ -42,8 +43,8 @@ def read_sealed(path: str) -> dict[str, Any] | None:
         value = None
     if not isinstance(value, dict):
         raise DamagedStoreError(f"{path} is not as it was written")
-    digest = value.pop(DIGEST, None)
-    if digest is not None and digest != _digest(value):
+    is_old = content.startswith(UNSEALED) and DIGEST not in value
+    if not is_old and value.pop(DIGEST, None) != _digest(value):
         raise DamagedStoreError(f"{path} is not as it was written")
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atd_dask.errors import AtdError
@@ -25,6 +26,12 @@ class Tally:
         self.counts.setdefault(kind, Counter())[outcome] += 1
         if outcome in BAD:
             self.bad.append(f"{kind}: {outcome}: {case}: {detail}"[:500])
+
+    def merge(self, counts: Mapping[str, Mapping[str, int]], bad: Sequence[str]) -> None:
+        """Adds what another process counted."""
+        for kind, outcomes in counts.items():
+            self.counts.setdefault(kind, Counter()).update(outcomes)
+        self.bad += bad
 
     def table(self) -> str:
         """Markdown: a row for each kind, a column for each outcome."""

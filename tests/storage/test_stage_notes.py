@@ -88,7 +88,9 @@ def test_a_note_notices_a_changed_byte(tmp_path: Path, byte: int) -> None:
 
 def test_a_note_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     (tmp_path / "stages").mkdir()
-    (tmp_path / "stages" / "train.json").write_text('{"key": "key", "summary": {"bic": 1.5}}')
+    (tmp_path / "stages" / "train.json").write_text(
+        '{\n "key": "key",\n "summary": {"bic": 1.5}\n}\n'
+    )
     assert finished_stage(str(tmp_path), "train", "key") == {"bic": 1.5}
 
 

