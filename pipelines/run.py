@@ -74,7 +74,7 @@ def run(
     claim_folder(config.output)
     with (
         record_run(config, client, command, progress.run) as record,
-        watch_cluster(client, find_patience(config), progress.warn),
+        watch_cluster(client, find_patience(config), progress.say, progress.warn),
     ):
 
         def run_stages(fresh: bool) -> RunProducts:
@@ -140,7 +140,7 @@ def _prepare(
     client: Client,
 ) -> None:
     """Makes a cluster ready for a stage, once it is known that the stage needs it."""
-    span.enter_context(name_tasks(config.name, stage))
+    span.enter_context(name_tasks(client, config.name, stage))
     wait_for_worker(client, find_patience(config), progress.warn)
     facts = describe_cluster(client)
     if stage == "ingest":

@@ -86,7 +86,7 @@ def sweep(
     damaged and can be made again are."""
     check_repository(config)
     claim_folder(config.output)
-    with watch_cluster(client, find_patience(config), progress.warn):
+    with watch_cluster(client, find_patience(config), progress.say, progress.warn):
         try:
             return _sweep(config, client, progress, command)
         except (DamagedStoreError, InputError):
@@ -167,7 +167,7 @@ def _carry_out(
     cluster = cast("Client", client)
 
     def prepare(opened: Client) -> None:
-        span.enter_context(name_tasks(config.name, f"sweep {number}"))
+        span.enter_context(name_tasks(opened, config.name, f"sweep {number}"))
 
     with (
         record_run(sweep_config, client, command, progress.run) as record,

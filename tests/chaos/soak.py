@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import psutil
 
 import atd_dask
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
+from atd_dask.distribution.engine.clients import connect
 from tests.chaos.outcomes import SAME, WRONG, Tally
-from tests.clusters import local_client
 from tests.pipelines.sweeping import make_documents
 
 SETTINGS = {
@@ -46,7 +47,7 @@ def soak(n_detections: int, tally: Tally) -> list[Usage]:
     normal = [document["text"] for document in make_documents("normal", 200)]
     batch = [document["text"] for document in make_documents("batch", 30, 6)]
     used: list[Usage] = []
-    with local_client(2, processes=True) as client:
+    with connect(ClusterOptions(local=LocalOptions(2, 1))) as client:
         for number in range(n_detections):
             atd_dask.find(normal, batch, settings=SETTINGS, client=client, progress=False)
             if number >= WARM_UP and number % 10 == 0:

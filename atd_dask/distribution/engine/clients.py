@@ -33,6 +33,7 @@ WORKER_TTL = "distributed.scheduler.worker-ttl"
 UPKEEP = {
     "distributed.admin.system-monitor.interval": "1s",
     "distributed.admin.tick.interval": "200ms",
+    "distributed.admin.log-length": 1000,  # lines that a scheduler in this process remembers
     "distributed.worker.profile.interval": "100ms",
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,

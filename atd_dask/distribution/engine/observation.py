@@ -24,6 +24,7 @@ PACKAGES = ("atd-dask", "numpy", "numba", "dask", "distributed", "zarr")
 DECISIVE = ("python", "atd-dask", "numpy", "numba")
 # A worker begins no task when it holds this share of its limit (Dask's worker.memory.pause).
 USABLE = 0.8
+KEPT_SPANS = 20  # of a scheduler in this process: workers still report on the latest
 LOADED = 180 * 2**20  # bytes that a worker holds once it has loaded what tasks need
 
 
@@ -174,12 +175,38 @@ def _read_own_peak() -> tuple[str, int]:
 
 
 @contextmanager
-def name_tasks(*tags: str) -> Iterator[None]:
+def name_tasks(client: Client, *tags: str) -> Iterator[None]:
     """Dask tells the tasks of the block as a span of this name."""
     from distributed import span
 
     with span(*tags):
         yield
+    forget_spans(client)
+
+
+def forget_spans(client: Client) -> None:
+    """Lets go of spans that ended long ago. A scheduler keeps every span with all that it knows of
+    its tasks for ever; one in this process would make it grow with every job."""
+    scheduler: Any = getattr(getattr(client, "cluster", None), "scheduler", None)
+    spans = getattr(scheduler, "extensions", {}).get("spans")
+    if spans is not None:
+        # In the scheduler's own thread, where nothing changes meanwhile.
+        scheduler.loop.add_callback(_forget_old_spans, scheduler, spans)
+
+
+def _forget_old_spans(scheduler: Any, spans: Any) -> None:
+    with suppress(Exception):  # how Dask keeps them is its own affair
+        in_use = set(map(id, scheduler.task_groups.values()))
+        for root in spans.root_spans[:-KEPT_SPANS]:
+            whole = list(root.traverse_spans())
+            if any(id(group) in in_use for span in whole for group in span.groups):
+                continue
+            for span in whole:
+                spans.spans.pop(span.id, None)
+                spans.spans_search_by_name[span.name].remove(span)
+                for tag in span.name:
+                    spans.spans_search_by_tag[tag].remove(span)
+            spans.root_spans.remove(root)
 
 
 @contextmanager

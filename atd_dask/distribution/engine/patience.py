@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from atd_dask.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client
+
+Say = Callable[[str], None]
 
 PATIENCE = 600.0  # seconds, where the configuration does not say
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -72,8 +74,9 @@ class Look:
 class Watch:
     """Looks at a cluster now and then; says what a job waits for, and when it has waited enough."""
 
-    def __init__(self, patience: float, warn: Callable[[str], None]) -> None:
+    def __init__(self, patience: float, say: Say, warn: Say) -> None:
         self._patience = patience
+        self._say = say
         self._warn = warn
         self._progress: int | None = None
         self._since = 0.0  # the last result
@@ -96,19 +99,22 @@ class Watch:
         waited = now - self._since
         if waited >= self._next_word:
             self._next_word = 2 * waited
-            limit = ""
-            if self._stuck_since is not None:
+            told = f"no result for {waited:.0f} s: {look.explain()}"
+            if self._stuck_since is None:
+                self._say(told)
+            else:
                 left = self._patience - stuck
-                limit = f"; the job ends in {left:.0f} s if that stays so, and can be resumed"
-            self._warn(f"no result for {waited:.0f} s: {look.explain()}{limit}")
+                told += f"; the job ends in {left:.0f} s if that stays so, and can be resumed"
+                self._warn(told)
         return None
 
 
 @contextmanager
 def watch_cluster(
-    client: Client | LazyClient, patience: float, warn: Callable[[str], None]
+    client: Client | LazyClient, patience: float, say: Say, warn: Say
 ) -> Iterator[None]:
-    """Watches the cluster of a client while the block runs, from when there is one.
+    """Watches the cluster of a client while the block runs, from when there is one. `say` hears of
+    tasks that take long, `warn` of a cluster that does nothing.
 
     Raises
     ------
@@ -116,7 +122,7 @@ def watch_cluster(
         If nobody has worked for the job for as many seconds as `patience` says, or the cluster has
         gone: in the place of what Dask says to that.
     """
-    watcher = _Watcher(patience, warn)
+    watcher = _Watcher(Watch(patience, say, warn))
     try:
         with when_open(client, watcher.start):
             yield
@@ -131,9 +137,9 @@ def watch_cluster(
         watcher.stop()
 
 
-def wait_for_worker(client: Client, patience: float, warn: Callable[[str], None]) -> None:
+def wait_for_worker(client: Client, patience: float, warn: Say) -> None:
     """Waits until a cluster has a worker, for so many seconds at most; says so after some."""
-    start, watch = time.monotonic(), Watch(patience, warn)
+    start, watch = time.monotonic(), Watch(patience, warn, warn)
     seen = _Seen()
     while True:
         look = seen.look(client)
@@ -201,9 +207,9 @@ def _count_tasks(worker: Mapping[str, Any]) -> int:
 class _Watcher:
     """A thread that looks at a cluster, and breaks off the work of the one that started it."""
 
-    def __init__(self, patience: float, warn: Callable[[str], None]) -> None:
+    def __init__(self, watch: Watch) -> None:
         self.reason: str | None = None
-        self._watch = Watch(patience, warn)
+        self._watch = watch
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._in_main = threading.current_thread() is threading.main_thread()
@@ -212,7 +218,9 @@ class _Watcher:
         def look() -> None:
             seen, start = _Seen(), time.monotonic()
             while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
-                ends = self._watch.look(seen.look(client), time.monotonic() - start)
+                ends = None
+                with suppress(Warning):  # in Python, a warning may be an error
+                    ends = self._watch.look(seen.look(client), time.monotonic() - start)
                 if ends is not None and not self._ended.is_set():
                     self.reason = ends
                     self._break_off(client)

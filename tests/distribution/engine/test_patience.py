@@ -23,7 +23,7 @@ GONE = "the cluster has no workers"
 def follow(looks: list[Look], limit: float = 60.0) -> tuple[list[str], str | None]:
     """What is said of looks that are two seconds apart, and how it ends."""
     lines: list[str] = []
-    watch = Watch(limit, lines.append)
+    watch = Watch(limit, lines.append, lines.append)
     for number, look in enumerate(looks):
         ends = watch.look(look, 2.0 * number)
         if ends is not None:
@@ -99,7 +99,7 @@ def no_workers() -> Iterator[Client]:
 
 
 def work(client: Client, lines: list[str]) -> None:
-    with watch_cluster(client, 1.0, lines.append):
+    with watch_cluster(client, 1.0, lines.append, lines.append):
         client.submit(sum, [1, 2], pure=False).result()
 
 
@@ -143,14 +143,14 @@ def test_a_job_gets_on_when_a_worker_comes() -> None:
             lines.append(line)
             client.cluster.scale(1)
 
-        with watch_cluster(client, 600.0, start_worker):
+        with watch_cluster(client, 600.0, print, start_worker):
             assert client.submit(sum, [1, 2], pure=False).result() == 3
     assert GONE in lines[0]
 
 
 def test_stopping_on_request_stays_what_it_is() -> None:
     def wait() -> None:
-        with watch_cluster(client, 600.0, print):
+        with watch_cluster(client, 600.0, print, print):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
 
@@ -167,7 +167,7 @@ def test_a_task_that_kills_its_workers_is_one_sentence() -> None:
     with (
         connect(ClusterOptions(local=LocalOptions(1, 1))) as client,
         pytest.raises(ClusterError, match="a task was given up") as caught,
-        watch_cluster(client, 600.0, print),
+        watch_cluster(client, 600.0, print, print),
     ):
         client.submit(die, pure=False).result()
     told = str(caught.value)
