@@ -14,7 +14,12 @@ import numpy as np
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.mixtures import mix
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
-from atd_dask.kernels.workspaces import fill_rows, load_document, longest_document, make_workspace
+from atd_dask.kernels.workspaces import (
+    load_document,
+    longest_document,
+    look_up_row,
+    make_workspace,
+)
 
 # j = topics, e = (topic, word) pairs with mass
 
@@ -63,7 +68,6 @@ def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):
     n_topics = table.n_topics
     n_docs = len(indptr) - 1
     work = make_workspace(n_topics, longest_document(indptr))
-    extra = np.zeros(0)
     starts = np.zeros(n_topics + 1, np.int64)
     ends = np.zeros(n_topics, np.int64)
     tokens = np.zeros(n_topics, np.int64)
@@ -91,7 +95,8 @@ def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):
             work.active[a] = topics[theta_indptr[d] + a]
             work.theta[a] = theta[theta_indptr[d] + a]
         if m > 1:
-            fill_rows(table, extra, work, n)
+            for a in range(m):
+                look_up_row(table, work, work.active[a], n)
             mix(work.rows, work.active, work.theta, work.p, m, n)
         for a in range(m):
             topic = work.active[a]

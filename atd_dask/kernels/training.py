@@ -44,10 +44,19 @@ UPPER_REACH = 5
 LOWER_REACH = 10
 LEAST_REACH = 2
 
+# A descent drops a twelfth of the topics at a time, and ends when the best order is two such
+# strides behind. The orders that it skipped next to the best one are tried afterwards.
+STRIDE = 12
+STRIDES_BEHIND = 2
+
+# The best order is started again as long as that gains this share of the tolerance.
+WORTH_A_START = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class OrderRange:
-    """The numbers of topics to try, from `max` down to `min`.
+    """The numbers of topics to try, from `max` down to `min`: in long strides first, then by `step`
+    next to the best; with `every`, by `step` alone, to the end.
 
     With a `limit` the range is widened where the best order is at its end: below `min`, down to a
     single topic, and above `max`, up to the limit. Without one it is fixed.
@@ -57,12 +66,35 @@ class OrderRange:
     min: int
     step: int = 1
     limit: int | None = None
+    every: bool = False
 
     def is_at_upper_end(self, best: int) -> bool:
         return best > self.max - max(LEAST_REACH * self.step, self.max // UPPER_REACH)
 
     def is_at_lower_end(self, best: int) -> bool:
         return best < self.min + max(LEAST_REACH * self.step, best // LOWER_REACH)
+
+    def stride(self, n_topics: int) -> int:
+        """How many of so many topics are dropped at once, a multiple of `step`; more than `step`
+        only as far as the range goes."""
+        if self.every:
+            return self.step
+        least = self.min if n_topics - self.step >= self.min else 1
+        n_steps = min(n_topics // STRIDE, n_topics - least) // self.step
+        return self.step * max(n_steps, 1)
+
+    def is_past(self, best: int, n_topics: int) -> bool:
+        """Whether a descent that has come to `n_topics` has left the best order well behind."""
+        reach = max(LEAST_REACH * self.step, best // STRIDE)
+        return not self.every and best - n_topics >= STRIDES_BEHIND * reach
+
+    def count(self) -> int:
+        """How many orders a descent through all of the range tries."""
+        n_topics, n_orders = self.max, 1
+        while n_topics - self.step >= self.min:
+            n_topics -= self.stride(n_topics)
+            n_orders += 1
+        return n_orders
 
     def rise(self) -> OrderRange | None:
         """The range above this one, up to twice as many topics: a descent that starts just above
@@ -77,7 +109,7 @@ class Convergence:
     """When the iterations of an order end: at a fall of the BIC under `tolerance` of itself.
 
     After the last order, `again` starts the best one anew from its own topics, with one topic for
-    each document, as long as that lowers the BIC by as much.
+    each document, as long as that lowers the BIC by a tenth as much.
     """
 
     tolerance: float = 1e-4
@@ -111,11 +143,21 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedOrders:
+    """Orders between two that were tried, from that of `table` down to `least`."""
+
+    table: WordTable
+    least: int
+    index: int  # of the record of the order below them
+
+
+@dataclass(frozen=True, slots=True)
 class SelectionState:
     """Where a search is. The best order so far is the first of `records` of least BIC; where it is
     started again, it has a record for each time.
 
-    A search is a descent through the orders, or several, where the range was widened.
+    A search is a descent through the orders, or several, where the range was widened, and then
+    tries what was skipped next to the best order.
     """
 
     table: WordTable
@@ -126,6 +168,8 @@ class SelectionState:
     best: WordTable | None = None
     wider: OrderRange | None = None  # that of the present descent, where it is not the first
     n_before: int = 0  # records of earlier descents
+    skipped: tuple[SkippedOrders, ...] = ()  # next to the best order
+    least: int | None = None  # of the skipped orders that are being tried
     again: bool = False  # all orders were tried, and the best is started again
     finished: bool = False
 
@@ -253,8 +297,14 @@ def _iterate(
         best = estimate_words(result.expected, shared, switches, LEAST_MASS_OF_NEW)
     ended = replace(state, records=(*state.records, record), best=best, start=None, bic=math.inf)
     if state.again:
-        pays = least - bic > convergence.tolerance * abs(bic)
+        pays = least - bic > WORTH_A_START * convergence.tolerance * abs(bic)
         return _start_again(ended) if pays else replace(ended, finished=True)
+    if state.least is not None:
+        if table.n_topics - orders.step >= state.least:
+            fewer = drop_least(table, result, orders.step)
+            return replace(ended, table=fewer, iteration=-ROUNDS)
+        return _try_skipped(ended, convergence)
+    ended = replace(ended, skipped=_next_to_best(ended))
     if _goes_down(ended, orders):
         return _leave_order(ended, result, orders)
     higher = _find_higher(ended, orders)
@@ -265,28 +315,52 @@ def _iterate(
         return replace(
             ended, table=first.table, iteration=first.iteration, wider=higher, n_before=n_before
         )
-    return _start_again(ended) if convergence.again else replace(ended, finished=True)
+    return _try_skipped(ended, convergence)
 
 
 def _goes_down(state: SelectionState, orders: OrderRange) -> bool:
     """Whether the descent has another order to try: within its range, or below it where its best
-    order is at the end of what was tried."""
+    order is at the end of what was tried; not if that is well behind."""
     orders = state.wider or orders
     n_topics = state.table.n_topics
+    best = min(state.records[state.n_before :], key=lambda record: record.bic).n_topics
+    if orders.is_past(best, n_topics):
+        return False
     if n_topics - orders.step >= orders.min:
         return True
     if orders.limit is None or n_topics <= orders.step:
         return False
-    best = min(state.records[state.n_before :], key=lambda record: record.bic).n_topics
     return replace(orders, min=n_topics).is_at_lower_end(best)
 
 
 def _find_higher(state: SelectionState, orders: OrderRange) -> OrderRange | None:
     """The next range, where the best of all orders is at the upper end of this descent."""
     orders = state.wider or orders
-    best = min(range(len(state.records)), key=lambda index: state.records[index].bic)
+    best = _find_best(state)
     at_end = best >= state.n_before and orders.is_at_upper_end(state.records[best].n_topics)
     return orders.rise() if at_end else None
+
+
+def _find_best(state: SelectionState) -> int:
+    """The index of the record of least BIC."""
+    return min(range(len(state.records)), key=lambda index: state.records[index].bic)
+
+
+def _next_to_best(state: SelectionState) -> tuple[SkippedOrders, ...]:
+    """What was skipped right above the best order, and right below it."""
+    best = _find_best(state)
+    return tuple(orders for orders in state.skipped if best <= orders.index <= best + 1)
+
+
+def _try_skipped(state: SelectionState, convergence: Convergence) -> SelectionState:
+    """On to what was skipped next to the best order; after that, or if there is nothing, the best
+    order is started again."""
+    if not state.skipped:
+        return _start_again(state) if convergence.again else replace(state, finished=True)
+    first, *others = state.skipped
+    return replace(
+        state, table=first.table, iteration=-ROUNDS, skipped=tuple(others), least=first.least
+    )
 
 
 def _start_again(state: SelectionState) -> SelectionState:
@@ -295,10 +369,16 @@ def _start_again(state: SelectionState) -> SelectionState:
 
 
 def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> SelectionState:
-    """Drops the topics of least proportion."""
-    gone = np.zeros(state.table.n_topics, dtype=np.bool_)
-    gone[np.argsort(result.expected.proportion, kind="stable")[: orders.step]] = True
-    return replace(state, table=drop_topics(state.table, gone), iteration=-ROUNDS)
+    """A stride down, with a note of what it skips."""
+    orders = state.wider or orders
+    n_topics = state.table.n_topics
+    stride, skipped = orders.stride(n_topics), state.skipped
+    if stride > orders.step:
+        table = drop_least(state.table, result, orders.step)
+        least = n_topics - stride + orders.step
+        skipped = (*skipped, SkippedOrders(table, least, len(state.records)))
+    table = drop_least(state.table, result, stride)
+    return replace(state, table=table, iteration=-ROUNDS, skipped=skipped)
 
 
 def improve_words(
@@ -311,6 +391,13 @@ def improve_words(
     start = WordSwitches.occurring(expected) if table is None else WordSwitches.of(table)
     weight = terms.in_switch(expected.n_topics)
     return estimate_words(expected, shared, switch_words(expected, shared, start, weight))
+
+
+def drop_least(table: WordTable, result: Pass, n_gone: int) -> WordTable:
+    """The model without the topics of least proportion."""
+    gone = np.zeros(table.n_topics, dtype=np.bool_)
+    gone[np.argsort(result.expected.proportion, kind="stable")[:n_gone]] = True
+    return drop_topics(table, gone)
 
 
 def drop_topics(table: WordTable, gone: NDArray[np.bool_]) -> WordTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig
@@ -35,29 +36,33 @@ def train_null_model(
     """The model of least BIC of all restarts; `settings` are what it remembers of how it was
     made."""
     topics = config.null_model.topics
+    authors = config.compatibility == "authors"
+    orders = OrderRange(topics.max, topics.min, topics.step, _limit_orders(config), every=authors)
     training = Training(
         store.without_copies(),
-        OrderRange(topics.max, topics.min, topics.step, _limit_orders(config)),
+        orders,
         Convergence(config.null_model.tolerance, config.null_model.max_iterations),
         config.seed,
         CostTerms(
-            authors=config.compatibility == "authors",
+            authors=authors,
             lda=config.null_model.topic_model == "lda",
         ),
     )
-    n_orders = len(range(topics.max, topics.min - 1, -topics.step))
-    n_all = config.null_model.restarts * n_orders
+    n_all = config.null_model.restarts * orders.count()
     with progress.task("train", n_all, "numbers of topics", STORE.is_compiling) as task:
 
         def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
             if isinstance(done, Widening):
-                task.total = (task.total or 0) + len(range(done.most, done.tried, -topics.step))
+                more = replace(orders, max=done.most, min=done.tried)
+                task.total = (task.total or 0) + more.count()
                 progress.say(
                     f"the best number of topics, {done.best}, is at the end of those up to"
                     f" {done.tried}: trying up to {done.most}",
                     restart=restart + 1,
                 )
                 return
+            # How many orders are tried next to the best one is known when they are tried.
+            task.total = max(task.total or 0, task.done + 1)
             iteration = done.iterations if isinstance(done, OrderRecord) else done.iteration
             task.advance(
                 1 if isinstance(done, OrderRecord) else 0,
@@ -75,7 +80,8 @@ def train_null_model(
             on_progress,
         )
         # Reports of the last orders may still be on their way, and kept ones are not reported.
-        task.reach(sum(len({record.n_topics for record in s.records}) for s in selections))
+        task.total = sum(len({record.n_topics for record in s.records}) for s in selections)
+        task.reach(task.total)
     return NullModel(
         choose_best(selections),
         store.vocabulary,

@@ -11,7 +11,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.kernels.model import Floats, Proportions, WordTable
-from atd_dask.kernels.training import OrderRange, OrderRecord, SelectionState, Start
+from atd_dask.kernels.training import (
+    OrderRange,
+    OrderRecord,
+    SelectionState,
+    SkippedOrders,
+    Start,
+)
 from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.checkpoints import Checkpoints
 
@@ -22,6 +28,7 @@ def save_selection(checkpoints: Checkpoints, name: str, state: SelectionState) -
     """Keeps a state; the shared model is not part of it."""
     arrays: dict[str, NDArray[Any]] = {}
     tables = {"table": state.table} | ({"best": state.best} if state.best is not None else {})
+    tables |= {f"skipped{n}": orders.table for n, orders in enumerate(state.skipped)}
     for prefix, table in tables.items():
         arrays |= {f"{prefix}.{field}": getattr(table, field) for field in _TABLE}
     if state.start is not None:
@@ -36,6 +43,8 @@ def save_selection(checkpoints: Checkpoints, name: str, state: SelectionState) -
         "records": [asdict(record) for record in state.records],
         "wider": None if state.wider is None else asdict(state.wider),
         "n_before": state.n_before,
+        "skipped": [[orders.least, orders.index] for orders in state.skipped],
+        "least": state.least,
         "again": state.again,
         "finished": state.finished,
     }
@@ -68,6 +77,11 @@ def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> Selec
         best=table("best") if "best" in facts["topics"] else None,
         wider=None if facts["wider"] is None else OrderRange(**facts["wider"]),
         n_before=facts["n_before"],
+        skipped=tuple(
+            SkippedOrders(table(f"skipped{n}"), *numbers)
+            for n, numbers in enumerate(facts["skipped"])
+        ),
+        least=facts["least"],
         again=facts["again"],
         finished=facts["finished"],
     )

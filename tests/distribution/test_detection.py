@@ -15,8 +15,9 @@ from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
-from atd_dask.kernels.calibration import HeldOutSearch
+from atd_dask.kernels.calibration import HeldOutSearch, draw_held_out
 from atd_dask.kernels.cluster_growth import BicRule, MembershipRule, SettleRule
+from atd_dask.kernels.contrast import ContrastSearch
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.model import Block
 from atd_dask.kernels.proposals import Proposal
@@ -123,10 +124,10 @@ def test_a_candidate_that_fails_does_not_hide_another(problem, monkeypatch):
     def mislead(self, *given):
         return [Proposal((0, 1, 2, 3), 1e9), *grow(self, *given)]
 
-    def unmask(self, proposal):
-        growth = settle(self, proposal)
-        if proposal.support == 1e9:
-            growth = replace(growth, documents=proposal.documents, support=0.0)
+    def unmask(self, candidate):
+        growth = settle(self, candidate)
+        if candidate.group.support == 1e9:
+            growth = replace(growth, documents=candidate.group.documents, support=0.0)
         return growth
 
     monkeypatch.setattr(cluster_search.ClusterSearch, "_grow_groups", mislead)
@@ -136,6 +137,16 @@ def test_a_candidate_that_fails_does_not_hide_another(problem, monkeypatch):
     assert second.significant
     assert set(second.documents) > set(PLANTED[:10])
     assert not any(cluster.significant for cluster in run(problem, failures=1))
+
+
+def test_a_core_outside_its_group_still_has_members(problem, monkeypatch):
+    """A core may move away from the group it came from, and its reach may be empty."""
+    elsewhere = np.array([0, 1, 2])
+    nobody = np.zeros(0, np.int64)
+    monkeypatch.setattr(ContrastSearch, "find_core", lambda self, documents: elsewhere)
+    monkeypatch.setattr(ContrastSearch, "find_reach", lambda self, core: nobody)
+    first, *_ = run(problem)
+    assert set(first.documents) >= set(elsewhere)
 
 
 def test_a_document_that_repeats_one_word_changes_no_cluster(problem):
@@ -200,10 +211,10 @@ def test_an_interrupted_detection_goes_on(tmp_path, problem, expected, moment):
             super().save_scores(index, scores)
             Interrupting.calls += 1
             if Interrupting.calls == moment:
-                raise InterruptedDetectionError
+                raise InterruptedDetectionError("interrupted by the test")
 
     checkpoints = Checkpoints(str(tmp_path), "key")
-    with pytest.raises(InterruptedDetectionError):
+    with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
         run(problem, checkpointer=Interrupting(checkpoints))
     done = []
     original = ClusterBootstrap.scores
@@ -295,9 +306,9 @@ def test_proposals_are_not_made_again(tmp_path, problem, expected, monkeypatch):
     class Interrupting(DetectionCheckpointer):
         def save_proposals(self, index, proposals):
             super().save_proposals(index, proposals)
-            raise InterruptedDetectionError
+            raise InterruptedDetectionError("interrupted by the test")
 
-    with pytest.raises(InterruptedDetectionError):
+    with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
         run(problem, checkpointer=Interrupting(checkpoints))
     monkeypatch.setattr(cluster_search, "grow_groups", None)
     checkpointer = DetectionCheckpointer(checkpoints)
@@ -354,11 +365,11 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem):
             super().save_growth(index, growth)
             grown.append(growth)
             if len(grown) == 9:
-                raise InterruptedDetectionError
+                raise InterruptedDetectionError("interrupted by the test")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_search, "SECONDS_BETWEEN", 0)
-        with pytest.raises(InterruptedDetectionError):
+        with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
             run(problem, checkpointer=Interrupting(checkpoints), **alone)
         kept = DetectionCheckpointer(checkpoints).load_growth(1)
         assert len(kept.steps) == 9
@@ -379,3 +390,21 @@ def test_lda_in_place_of_the_parsimonious_model(problem):
     lda = rules(lda=True, searches=0, max_clusters=1)
     cluster, *_ = detect(table, test, corpora, lda, 1)
     assert np.count_nonzero(cluster.topic.specific) == known
+
+
+def test_a_held_out_search_is_judged_as_a_detection_is(problem):
+    """The documents of a held-out search, given as a batch, have its support: a candidate that is
+    split, or that comes second, counts in both alike."""
+    table, train, validation, _ = problem
+    told = rules(seeds=20, level=1e-9, searches=1, failures=3)
+    held_out = calibration.Calibration({"train": train, "validation": validation}, told, 80, 1)
+    held, rest = draw_held_out(held_out.normal, 80, 1, 0)
+    batch, normal = MemoryCorpus.read(held), MemoryCorpus.read(rest)
+    halves = {
+        "train": MemoryCorpus(normal.rows(0, 300), N_WORDS),
+        "validation": MemoryCorpus(normal.rows(300, normal.n_docs), N_WORDS),
+    }
+    found = detect(table, batch, halves, told, 1)
+    assert not any(cluster.significant for cluster in found)
+    expected = calibration.search_held_out(held_out, 0).support
+    assert max(cluster.support for cluster in found) == expected > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
@@ -39,6 +39,7 @@ from tests.kernels.test_statistics import dense
 fill_rows = callable_kernel(workspaces.fill_rows)
 load_document = callable_kernel(workspaces.load_document)
 log_likelihood = callable_kernel(mixtures.log_likelihood)
+current_mixture = callable_kernel(mixtures.current_mixture)
 maximise = callable_kernel(mixtures.maximise)
 mix = callable_kernel(mixtures.mix)
 
@@ -57,9 +58,11 @@ def test_bic_never_rises_on_the_corpora_of_the_paper(name, orders):
     block, n_words = read_block(name)
     iterations, end = watch_search(block, n_words, orders)
     found = [record.n_topics for record in end.records]
-    tried = sorted(set(found), reverse=True)
+    tried = found[: len(set(found))]
     assert len(tried) > 1
-    assert found[: len(tried)] == tried
+    assert len(set(tried)) == len(tried)
+    assert orders.max >= tried[0]
+    assert min(tried) >= orders.min
     assert len(iterations) == sum(record.iterations for record in end.records)
     assert check_fall(block, iterations) < 1e-12
 
@@ -72,6 +75,46 @@ def test_the_number_of_topics_of_the_synthetic_corpus_is_found():
     assert min(records, key=lambda record: record.bic).n_topics == 10
 
 
+def test_what_is_skipped_next_to_the_best_order_is_tried():
+    block, n_words = read_block("reuters")
+    orders = OrderRange(36, 10)
+    end = watch_search(block, n_words, orders, Convergence(max_iterations=1, again=False))[1]
+    found = [record.n_topics for record in end.records]
+    n_down = 1 + next(n for n, (last, this) in enumerate(pairwise([*found, 99])) if this > last)
+    down, filled = found[:n_down], found[n_down:]
+    assert down == list(accumulate(down, lambda n, _: n - orders.stride(n)))
+    best = min(end.records[:n_down], key=lambda record: record.bic).n_topics
+    # Every order between the neighbours of the best one, each once.
+    index = down.index(best)
+    around = range(min(down[index + 1 : index + 2], default=best), down[max(index - 1, 0)] + 1)
+    assert sorted(filled) == [n for n in around if n not in down]
+    assert orders.is_past(best, down[-1])
+    every = watch_search(
+        block, n_words, replace(orders, min=33, every=True), Convergence(max_iterations=1)
+    )[1]
+    assert [record.n_topics for record in every.records[:4]] == [36, 35, 34, 33]
+
+
+@pytest.mark.parametrize(
+    ("orders", "tried"),
+    [
+        (OrderRange(36, 10), [36, 33, 31, 29, 27, 25, 23, 22, 21]),
+        (OrderRange(36, 30), [36, 33, 31, 30]),
+        (OrderRange(36, 30, every=True), [36, 35, 34, 33, 32, 31, 30]),
+        (OrderRange(100, 60, 4), [100, 92, 88, 84, 80, 76, 72, 68, 64, 60]),
+        (OrderRange(3, 1), [3, 2, 1]),
+        (OrderRange(5, 5), [5]),
+    ],
+)
+def test_strides_follow_the_number_of_topics(orders, tried):
+    """By as many steps as fit into a twelfth of the topics, no further than to the least."""
+    found = [orders.max]
+    while len(found) < len(tried):
+        found.append(found[-1] - orders.stride(found[-1]))
+    assert found == tried
+    assert orders.count() == len(tried) + (11 if tried[-1] == 21 else 0)
+
+
 def test_the_best_order_is_started_again_as_long_as_that_pays():
     block, n_words = read_block("reuters")
     orders = OrderRange(35, 20, 5)
@@ -82,7 +125,7 @@ def test_the_best_order_is_started_again_as_long_as_that_pays():
     best = min(once.records, key=lambda record: record.bic)
     assert {record.n_topics for record in again} == {best.n_topics}
     bics = [best.bic, *(record.bic for record in again)]
-    falls = [before - after > 1e-4 * after for before, after in pairwise(bics)]
+    falls = [before - after > 1e-5 * after for before, after in pairwise(bics)]
     assert falls == [True] * (len(again) - 1) + [False]
     assert len(again) > 1
 
@@ -149,19 +192,7 @@ def best_mixture(table, document, active):
     work.active[:m] = active
     work.theta[:m] = 1 / m
     mix(work.rows, work.active, work.theta, work.p, m, n)
-    maximise(
-        work.counts,
-        work.rows,
-        work.active,
-        work.theta,
-        work.p,
-        work.g,
-        work.direction,
-        work.terms,
-        m,
-        n,
-        length,
-    )
+    maximise(current_mixture(work), m, n, length)
     theta = np.zeros(table.n_topics)
     theta[active] = work.theta[:m]
     return theta, log_likelihood(work.counts, work.p, n), work.log_choose
