@@ -130,12 +130,12 @@ def bench_problems(
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines.bench import bench_problems as measure
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
 
     request = make_request(half, **wanted)
     with (
         stopping_on_request(),
-        lock_folder(output, progress.warn),
+        hold_output(output, progress.warn),
         redirect_logs(progress),
         connect(scheduler=scheduler) as client,
         hush_when_stopped(client),

@@ -109,7 +109,9 @@ def store_texts(
     an earlier run."""
     path = RunLayout(config.output).texts(part)
     if not documents.has_texts:
-        Location.of(path).remove()
+        location = Location.of(path)
+        location.check_replaceable()
+        location.remove()
         return None
     with (
         TextWriter(path, corpus) as writer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -152,7 +153,15 @@ def gather_normal(
             }
 
     layout = RunLayout(model_run.output)
-    reuse_or_make(layout, "ingest", key, load_corpus, make, describe_corpus)
+    reuse_or_make(
+        layout,
+        "ingest",
+        key,
+        partial(load_corpus, layout),
+        make,
+        partial(describe_corpus, layout),
+        progress.warn,
+    )
 
 
 def choose_latest(

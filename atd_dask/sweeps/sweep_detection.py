@@ -138,7 +138,8 @@ class SweepDetection:
         everything = self._assemble()
         self._store(everything)
         stores = {part: self._open(part) for part in PARTS}
-        check_memory(describe_cluster(self._client), *estimate_memory(self._config, stores))
+        facts = describe_cluster(self._client)
+        check_memory(facts, *estimate_memory(self._config, stores, facts.workers))
         recognised = recognise(
             self._base.table,
             self._base.vocabulary,
