@@ -134,7 +134,10 @@ class Runner:
     def drop(self, kept: RemoteResults) -> None:
         """What was kept is not needed any more."""
         if self.client is not None:
-            self.client.cancel([*kept.results, kept.shared])
+            # Not cancelled: the scheduler would also cancel what was made from it, and fails where
+            # nobody wants that any more.
+            for future in (*kept.results, kept.shared):
+                future.release()
 
     def start(
         self, step: Callable[..., Any], kept: RemoteResults, question: Any
