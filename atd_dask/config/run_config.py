@@ -79,7 +79,14 @@ class TopicsConfig:
 
     max: Annotated[int, Rule("the largest number of topics tried", at_least=2)] = 35
     min: Annotated[int, Rule("the smallest number of topics tried", at_least=1)] = 10
-    step: Annotated[int, Rule("how many topics are dropped at a time", at_least=1)] = 1
+    step: Annotated[
+        int,
+        Rule(
+            "the step between numbers next to the best; before, a twelfth of the topics is dropped"
+            " at a time, if that is more",
+            at_least=1,
+        ),
+    ] = 1
     widen: Annotated[
         bool,
         Rule(
