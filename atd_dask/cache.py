@@ -1,4 +1,4 @@
-"""Where this package keeps what can be had again: data that was fetched, code that was compiled."""
+"""The cache folder: downloaded data and compiled code, all of which can be made again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """`ATD_DASK_CACHE`, or `atd-dask` in the user's cache folder."""
+    """Return `ATD_DASK_CACHE` if it is set, or else `atd-dask` in the user's cache folder."""
     if given := os.environ.get("ATD_DASK_CACHE"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME")

@@ -1,12 +1,12 @@
-"""Compiled kernels, kept between processes in the cache folder of the user.
+"""An on-disk cache of compiled kernels, shared by the processes of a user.
 
-numba would keep them beside the sources and look at the file of the kernel alone: a change in a
-kernel that it calls would go unseen, and an uninstall would leave them behind. Here they are keyed
-by all the sources that they may be made from, and by what compiles them. The first process that
-misses a kernel compiles it, and the others wait for it. Whatever is wrong with the folder, a kernel
-is compiled in memory.
+numba's own cache lies next to the sources and checks only the file of the kernel: it misses changes
+in the kernels that this one calls, and uninstalling leaves it behind. Here the key covers every
+source file a kernel may depend on, and the compilers. The first process that needs a kernel
+compiles it while the others wait. If the folder is unusable, kernels are compiled in memory.
 
-Loading compiled code is running it: only what this user alone can write is loaded.
+Loading compiled code means running it, so code is loaded only from a folder that nobody but this
+user can write to.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from atd_dask.cache import cache_folder
 
 try:
     import fcntl
-except ImportError:  # not on Windows: there, two processes may compile the same kernel
+except ImportError:  # Windows has no flock: two processes may compile the same kernel there
     fcntl = None  # type: ignore[assignment]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILERS = ("llvmlite", "numba", "numpy")
-# Settings of numba that change nothing in the code.
+# numba settings that do not affect the generated code.
 HARMLESS = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS"}
-PATIENCE = 180.0  # seconds to wait for a process that compiles the same kernel, and may be hung
-PAUSE = 0.05  # seconds between two looks at a lock
-UNUSED = 30 * 86400.0  # seconds after which code of other sources is removed
+LOCK_TIMEOUT = 180.0  # seconds to wait for another process to compile a kernel
+POLL_SECONDS = 0.05
+MAX_AGE = 30 * 86400.0  # seconds after which unused code of other versions is removed
 
 logger = logging.getLogger(__name__)
 
 
 def digest_sources(sources: Path) -> str:
-    """Names all that compiled code depends on, but for its types and the processor: every module
-    under the folder `sources`, the versions of Python and of the compilers, and their settings."""
+    """Hash everything that compiled code depends on except the types and the CPU: the modules under
+    the folder `sources`, the versions of Python and the compilers, and numba's settings."""
     digest = hashlib.sha256()
     for file in (Path(__file__), *sorted(sources.rglob("*.py"))):
         content = file.read_bytes()
@@ -66,24 +66,27 @@ def digest_sources(sources: Path) -> str:
 
 
 class Store:
-    """A folder of compiled code that was made from a module and those beside and below it."""
+    """A folder of code compiled from a module and those next to and below it."""
 
     def __init__(self, module: str) -> None:
         self._sources = Path(module).parent
-        self._patience = PATIENCE
+        self._lock_timeout = LOCK_TIMEOUT
         self._silent = False
         try:
             self._digest = digest_sources(self._sources)
             user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
             self.folder: Path | None = cache_folder() / f"kernels{user}" / self._digest
-        except Exception as error:  # no sources, no home
+        except Exception as error:  # no sources, no home folder
             self.folder = None
             self.excuse(error)
 
     @cached_property
     def usable(self) -> bool:
-        """Whether the folder is there and may be loaded from. The first use in a process makes it,
-        marks it as used and removes what has not been used for long."""
+        """Whether code can be loaded from the folder.
+
+        The first access in a process creates the folder, marks it as used, and removes code that
+        has not been used for a long time.
+        """
         if self.folder is None:
             return False
         try:
@@ -94,8 +97,8 @@ class Store:
                 if not _is_private(folder):
                     self._silent = True
                     logger.warning(
-                        "%s must belong to the user of this process, and nobody else may write to"
-                        " it: compiled code is neither loaded from there nor kept",
+                        "%s must belong to the user of this process, and nobody else may be able to"
+                        " write to it: compiled code is not cached",
                         folder,
                     )
                     return False
@@ -109,7 +112,7 @@ class Store:
         return True
 
     def read(self, name: str) -> Any:
-        """What was written under a name; None if there is nothing, or if it is damaged."""
+        """Return what was written under `name`, or None if it is missing or damaged."""
         assert self.folder is not None
         try:
             content = (self.folder / name).read_bytes()
@@ -118,13 +121,13 @@ class Store:
         digest, payload = content[:32], content[32:]
         if hashlib.sha256(payload).digest() != digest:
             return None
-        return pickle.loads(payload)  # noqa: S301  the folder is this user's alone
+        return pickle.loads(payload)  # noqa: S301  only this user can write there
 
     def write(self, name: str, payload: bytes) -> None:
-        """Writes a pickle, whole or not at all."""
+        """Write a pickle atomically."""
         assert self.folder is not None
         if digest_sources(self._sources) != self._digest:
-            return  # They were changed after this process had imported some of them.
+            return  # The sources changed after this process imported them.
         handle, temporary = tempfile.mkstemp(dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -136,13 +139,15 @@ class Store:
             raise
 
     def lock(self, name: str) -> int | None:
-        """Waits until no other process compiles what has this name; gives what `unlock` takes, or
-        None where there are no locks or the other process takes too long."""
+        """Wait until no other process compiles the kernel `name`.
+
+        Return a handle for `unlock`, or None if there is no locking or the wait timed out.
+        """
         if fcntl is None:
             return None
         assert self.folder is not None
         handle = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._lock_timeout
         try:
             while True:
                 try:
@@ -150,10 +155,10 @@ class Store:
                     return handle
                 except BlockingIOError:
                     if time.monotonic() >= end:
-                        # One that is hung may hold the locks of many kernels.
-                        self._patience = 0.0
+                        # A hung process may hold the locks of many kernels: wait only once.
+                        self._lock_timeout = 0.0
                         break
-                    time.sleep(PAUSE)
+                    time.sleep(POLL_SECONDS)
         except OSError as error:
             self.excuse(error)
         os.close(handle)
@@ -162,17 +167,17 @@ class Store:
     def unlock(self, handle: int) -> None:
         assert fcntl is not None
         with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_UN)  # also for processes that were forked meanwhile
+            fcntl.flock(handle, fcntl.LOCK_UN)  # also in processes forked since
         os.close(handle)
 
     def is_empty(self) -> bool:
-        """Whether code can be kept, but none is yet."""
+        """Return whether the cache works but has no code yet."""
         with contextlib.suppress(OSError):
             return self.usable and self.folder is not None and not any(self.folder.iterdir())
         return False
 
     def is_compiling(self) -> bool:
-        """Whether a process of this machine compiles a kernel now, as far as locks tell."""
+        """Return whether a process on this machine is compiling a kernel, judging by the locks."""
         if fcntl is None or self.folder is None:
             return False
         with contextlib.suppress(OSError):
@@ -182,17 +187,17 @@ class Store:
         return False
 
     def excuse(self, reason: object) -> None:
-        """Says once why compiled code is not kept."""
+        """Log, once, why compiled code is not cached."""
         if not self._silent:
             self._silent = True
-            logger.debug("compiled code is not kept in %s: %s", self.folder, reason)
+            logger.debug("compiled code is not cached in %s: %s", self.folder, reason)
 
     def _remove_unused(self, parent: Path) -> None:
-        """A process that still uses what is removed compiles it in memory."""
+        """Remove old code; a process that still needs it compiles it in memory."""
         with contextlib.suppress(OSError):
             for folder in parent.iterdir():
                 with contextlib.suppress(OSError):
-                    old = folder.lstat().st_mtime < time.time() - UNUSED
+                    old = folder.lstat().st_mtime < time.time() - MAX_AGE
                     if old and re.fullmatch("[0-9a-f]{32}", folder.name):
                         shutil.rmtree(folder, ignore_errors=True)
 
@@ -216,7 +221,7 @@ def _is_private(folder: Path) -> bool:
 
 
 class _Pending(threading.local):
-    """What a thread is compiling now, the inner kernel last: names, and locks if they were had."""
+    """The kernels that a thread is compiling, innermost last: names and locks, if obtained."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, int | None]] = []
@@ -226,9 +231,9 @@ _pending = _Pending()
 
 
 class KernelCache:
-    """What numba asks for compiled code of one kernel, and gives it to.
+    """Implements numba's cache interface for one kernel.
 
-    numba calls it under a lock of its own, so of one process only one thread compiles.
+    numba calls it under a lock of its own, so only one thread of a process compiles.
     """
 
     def __init__(self, function: Callable[..., Any], store: Store) -> None:
@@ -240,17 +245,16 @@ class KernelCache:
         return str(self._store.folder) if self._store.folder else None
 
     def enable(self) -> None:
-        """It always is."""
+        """Do nothing: the cache is always enabled."""
 
     def disable(self) -> None:
-        """numba asks for that nowhere."""
+        """Do nothing: numba never calls this."""
 
     def flush(self) -> None:
-        """Nothing here is stale."""
+        """Do nothing: entries never go stale."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code for the types `sig`, or None. After None this process is the one to
-        compile it, unless another one took too long."""
+        """Return the compiled code for the types `sig`, or None if this process must compile it."""
         try:
             if not self._store.usable:
                 return None
@@ -267,14 +271,14 @@ class KernelCache:
             return None
 
     def save_overload(self, sig: Any, compiled: Any) -> None:
-        """Keeps the code that was compiled after `load_overload` found none."""
+        """Store the code that was compiled after `load_overload` returned None."""
         from numba.core.serialize import dumps
 
         try:
             if not _pending.entries:
                 return
             name, _ = _pending.entries[-1]
-            if not compiled.library.has_dynamic_globals:  # addresses in this process
+            if not compiled.library.has_dynamic_globals:  # addresses of this process
                 self._store.write(name, dumps((sig, compiled._reduce())))
         except Exception as error:
             self._store.excuse(error)
@@ -297,8 +301,8 @@ class KernelCache:
 
 
 def keep(dispatcher: F, store: Store) -> F:
-    """Lets numba keep what it compiles for a kernel in `store`."""
-    if not hasattr(dispatcher, "_cache"):  # numba was told not to compile, or has changed
+    """Make numba cache what it compiles for a kernel in `store`."""
+    if not hasattr(dispatcher, "_cache"):  # compilation is disabled, or numba has changed
         return dispatcher
     compile_once = dispatcher.compile  # type: ignore[attr-defined]
 
@@ -313,7 +317,7 @@ def keep(dispatcher: F, store: Store) -> F:
 
 @contextlib.contextmanager
 def _releasing(store: Store) -> Iterator[None]:
-    """Frees the locks that are taken in the block, also where compiling fails."""
+    """Release the locks taken in the block, even if compilation fails."""
     before = len(_pending.entries)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Detection from Python: the clusters of a batch that do not belong, and what they are about."""
+"""`detect`: clusters of a batch that do not belong, given a fitted null model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from atd_dask.config.loader import make_detection
 from atd_dask.config.rules import make_rules
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.errors import InputError
-from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
+from atd_dask.estimators.corpora import as_corpus
+from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.evaluation.results import describe_clusters, order_candidates
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.result_types import ClusterResult
@@ -24,8 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detection:
-    """What was found: the clusters in their order, and after them the candidates that are not
-    significant, the best supported first."""
+    """The result of `detect`.
+
+    Attributes
+    ----------
+    candidates : tuple of FoundCluster
+        The significant clusters in order, followed by the other candidates, best supported first.
+    clusters : tuple of FoundCluster
+        The significant clusters.
+    null_model : NullModel
+        The model of normal documents.
+    test : Corpus
+        The batch.
+
+    Examples
+    --------
+    See `detect`.
+    """
 
     candidates: tuple[FoundCluster, ...]
     null_model: NullModel
@@ -33,11 +49,11 @@ class Detection:
 
     @property
     def clusters(self) -> tuple[FoundCluster, ...]:
-        """The significant ones."""
+        """The significant clusters."""
         return tuple(cluster for cluster in self.candidates if cluster.significant)
 
     def describe(self) -> tuple[ClusterResult, ...]:
-        """The candidates as a result has them: documents, words, figures."""
+        """Describe the candidates as `result.json` does: documents, words and figures."""
         n_docs = self.test.n_docs
         ids, labels = [str(row) for row in range(n_docs)], [()] * n_docs
         if isinstance(self.test, CorpusStore):
@@ -52,7 +68,19 @@ class Detection:
         )
 
     def top_words(self, cluster: FoundCluster, n: int = 10) -> list[str]:
-        """The words that a cluster's topic makes more likely, the most telling first."""
+        """Return the words that the topic of a cluster makes more likely, most telling first.
+
+        Parameters
+        ----------
+        cluster
+            One of `candidates`.
+        n
+            The largest number of words.
+
+        Returns
+        -------
+        list of str
+        """
         words = cluster.topic.raised_words(self.null_model.table.shared)[:n]
         return [self.null_model.vocabulary[word] for word in words.tolist()]
 
@@ -67,16 +95,57 @@ def detect(
     client: Client | None = None,
     **settings: Any,
 ) -> Detection:
-    """Looks for clusters in the documents `test`.
+    """Find the clusters of a batch that a null model does not explain.
 
-    `null_model` is a fitted model or the path of one. Documents are given as for
-    `ParsimoniousTopicModel.fit`. Bootstrap documents are drawn from `validation`, normal documents
-    that the model was not fitted on. With `train`, those that it was fitted on, the search is
-    repeated in held-out documents; without, a cluster is judged by the bootstrap alone.
+    Parameters
+    ----------
+    null_model
+        A fitted model, or the path of a saved one.
+    test
+        The batch. Documents are passed as for `ParsimoniousTopicModel.fit`.
+    validation
+        Normal documents that the model was not fitted on. Bootstrap documents are drawn from them.
+    train
+        The documents that the model was fitted on. With them, the search is repeated in held-out
+        documents. Without them, the bootstrap alone decides.
+    random_state
+        The seed. The same arguments give the same clusters, byte for byte, with or without a
+        client.
+    client
+        A Dask client whose cluster does the work.
+    **settings
+        The keys of `detection` in a configuration, with `membership` and `significance` as
+        mappings; `rules="paper"` follows the paper.
 
-    `settings` are those of `detection` in a configuration, `membership` and `significance` as
-    mappings; `rules="paper"` takes the paper's. The same arguments give the same clusters, byte for
-    byte, with a Dask client or without.
+    Returns
+    -------
+    Detection
+
+    Raises
+    ------
+    InputError
+        If the documents cannot be used.
+    ConfigError
+        If a setting breaks a rule.
+
+    Examples
+    --------
+    Three topics are normal; the last 15 documents of the batch are half about a fourth:
+
+    >>> import numpy as np
+    >>> from atd_dask import ParsimoniousTopicModel, detect
+    >>> rng = np.random.default_rng(8)
+    >>> topics = 0.8 * rng.dirichlet(np.full(120, 0.05), 4) + 0.2 / 120
+    >>> def draw(n_docs, n_unusual=0):
+    ...     mixtures = topics[np.arange(n_docs) % 3]
+    ...     mixtures[n_docs - n_unusual :] += topics[3]
+    ...     return rng.multinomial(60, mixtures / mixtures.sum(axis=1, keepdims=True))
+    >>> train, validation, test = draw(240), draw(90), draw(65, n_unusual=15)
+    >>> model = ParsimoniousTopicModel(3).fit(train)
+    >>> found = detect(model, test, validation)
+    >>> [cluster] = found.clusters
+    >>> sorted(map(int, cluster.documents)) == list(range(50, 65))
+    True
     """
     model = null_model
     if not isinstance(model, ParsimoniousTopicModel):
@@ -85,14 +154,14 @@ def detect(
     if config.repeats > 1:
         raise InputError(
             f"repeats must be 1 for detect, which has one null model, got {config.repeats}: find"
-            " and the command train one for each repeat"
+            " and the command train a model for each repeat"
         )
     words = model.vocabulary_
     corpora = {"validation": as_corpus(validation, words)[0]}
     if train is not None:
         corpora["train"] = as_corpus(train, words)[0]
     elif config.pool == "train":
-        raise InputError("train must be given where pool is 'train', got None")
+        raise InputError("train must be given if pool is 'train', got None")
     else:
         significance = replace(config.significance, searches=0)
         config = replace(config, significance=significance)

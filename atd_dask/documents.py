@@ -1,4 +1,4 @@
-"""What travels between the rooms while a corpus is made: documents, and batches of counts."""
+"""Documents and batches of counts, the types that ingest passes between rooms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from atd_dask.errors import InputError
 
 PARTS = ("train", "validation", "test")
 
-# What a few bytes can ask for: a place in memory for every word and every row up to the largest.
+# A few bytes of input can claim any number of words and rows, each of which takes up memory.
 MOST_NUMBERED = 2**21
 MOST_EMPTY_ROWS = 2**24
 
@@ -30,25 +30,25 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A document that was not taken, and why; `location` says where it stands."""
+    """A document that was skipped: why, and where it is."""
 
     reason: str
     location: str
-    times: int = 1  # for how many documents it stands
+    times: int = 1  # number of documents
 
 
 class Shard(Protocol):
-    """A piece of a raw corpus that one task reads: small, picklable, and in a fixed order."""
+    """A piece of a raw corpus that one task reads: small, picklable, in a fixed order."""
 
     def read(self) -> Iterator[Document | Skipped]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CountBatch:
-    """Consecutive documents as rows of a CSR matrix.
+    """Consecutive documents, as rows of a CSR matrix.
 
-    Within a row every term stands once, in ascending order unless said otherwise, and no count is
-    zero. `texts` has the text of each document in UTF-8, where it is to be kept.
+    A row has each term once, in ascending order unless stated otherwise, and no zeros. `texts` has
+    the text of each document in UTF-8 if texts are kept.
     """
 
     ids: Sequence[str]
@@ -62,7 +62,7 @@ class CountBatch:
         return len(self.ids)
 
     def take_documents(self, keep: NDArray[np.bool_]) -> CountBatch:
-        """The documents where `keep` (documents) is true, in their order."""
+        """Return the documents where `keep` (documents) is true, in order."""
         entries = np.repeat(keep, np.diff(self.indptr))
         return CountBatch(
             ids=list(compress(self.ids, keep)),
@@ -74,8 +74,10 @@ class CountBatch:
         )
 
     def rename(self, numbers: NDArray[np.int32]) -> CountBatch:
-        """All documents with every term t named numbers[t]; entries with a negative number are
-        left out. The terms of a document come in any order: see `sort`."""
+        """Renumber term t as numbers[t], and drop the terms whose number is negative.
+
+        The terms of a document are in no particular order afterwards; see `sort`.
+        """
         terms = numbers[self.terms]
         keep = terms >= 0
         if keep.all():
@@ -84,10 +86,10 @@ class CountBatch:
         return replace(self, indptr=indptr, terms=terms[keep], counts=self.counts[keep])
 
     def sort(self, n_terms: int) -> CountBatch:
-        """All documents with their terms in order."""
+        """Return all documents, with their terms in ascending order."""
         from scipy.sparse import csr_array
 
-        # There and back: two bucket sorts, in time proportional to the entries.
+        # Converting there and back is two bucket sorts, so the time is linear in the entries.
         matrix = csr_array(
             (self.counts, self.terms, self.indptr), shape=(len(self), n_terms)
         ).tocsc()
@@ -97,28 +99,35 @@ class CountBatch:
 
 @dataclass(frozen=True)
 class Copies:
-    """Which documents of a corpus are near-copies of one that stands for them."""
+    """The near-duplicates in a corpus, and the document that represents each of them."""
 
-    copy_of: NDArray[np.int64]  # documents: the row of that document, -1 where there is none
-    in_training: NDArray[np.bool_]  # documents: those of a group with a counterpart in training
-    # documents: those like one of training; known where they are looked for, not kept
+    copy_of: NDArray[np.int64]  # documents: row of the representative, or -1
+    in_training: NDArray[np.bool_]  # documents: group has a match in training
+    # documents: like a training document; known during ingest, not stored
     counterparts: NDArray[np.bool_] | None = None
 
 
 def as_rows(matrix: Any) -> Any:
-    """A sparse matrix, or an array, as CSR of its own. A `ValueError` where its parts contradict
-    each other: SciPy would read and write beyond their ends."""
+    """Copy a sparse matrix or an array to CSR.
+
+    Raises
+    ------
+    ValueError
+        If the parts of the matrix contradict each other. SciPy would read and write out of bounds.
+    """
     from scipy import sparse
 
+    if hasattr(matrix, "to_scipy_sparse"):  # an array of the package sparse
+        matrix = matrix.to_scipy_sparse()
     if sparse.issparse(matrix):
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
         elif matrix.format == "coo":
-            for size, places in zip(matrix.shape, matrix.coords, strict=True):
-                if len(places) != len(matrix.data):
-                    raise ValueError("every value must have its place")
-                if len(places) and not 0 <= places.min() <= places.max() < size:
-                    raise ValueError(f"places must be from 0 to {size - 1}")
+            for size, indices in zip(matrix.shape, matrix.coords, strict=True):
+                if len(indices) != len(matrix.data):
+                    raise ValueError("every value must have an index")
+                if len(indices) and not 0 <= indices.min() <= indices.max() < size:
+                    raise ValueError(f"indices must be from 0 to {size - 1}")
         if matrix.ndim == 2 and matrix.shape[0] > MOST_EMPTY_ROWS + matrix.nnz:
             raise ValueError(
                 f"it must have at most {MOST_EMPTY_ROWS} rows without values,"
@@ -131,10 +140,10 @@ def as_rows(matrix: Any) -> Any:
 
 
 def name_numbers(n_words: int, where: str) -> tuple[str, ...]:
-    """The words of documents without a vocabulary: numbers that name themselves."""
+    """Return the words of documents without a vocabulary: their numbers, as text."""
     if n_words > MOST_NUMBERED:
         raise InputError(
-            f"{where} must have at most {MOST_NUMBERED} words as long as no vocabulary names them,"
+            f"{where} must have at most {MOST_NUMBERED} words unless a vocabulary names them,"
             f" has {n_words}"
         )
     return tuple(map(str, range(n_words)))

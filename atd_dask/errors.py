@@ -1,8 +1,8 @@
-"""One family of errors.
+"""The exceptions of this package.
 
-The class decides the exit status of the command: a `UserError` is something the user can mend and
-ends with 2; every other failure ends with 1. A message is one sentence that names the rule, the
-value that broke it and the place to mend it.
+The class decides the exit status of the command: 2 for a `UserError`, which the user can fix, and 1
+for every other failure. A message is one sentence that names the rule, the value that broke it and
+where to fix it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 
 class AtdError(Exception):
-    """Any failure that this package reports on purpose."""
+    """Base class of the errors that this package raises."""
 
 
 class UserError(AtdError, ValueError):
@@ -19,7 +19,7 @@ class UserError(AtdError, ValueError):
 
 
 class ConfigError(UserError):
-    """A configuration that breaks one or more rules; `problems` has a sentence for each."""
+    """A configuration that breaks one or more rules, with a sentence for each in `problems`."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -30,11 +30,11 @@ class ConfigError(UserError):
 
 
 class InputError(UserError):
-    """A document file, a label file, a vocabulary or a store that cannot be used as it is."""
+    """An unusable document file, label file, vocabulary or store."""
 
 
 class TooLittleTrainingError(InputError):
-    """A batch that is too large for the normal documents that it is to be compared with."""
+    """A batch that is too large for the number of normal documents."""
 
 
 class SchedulerError(UserError):
@@ -42,4 +42,4 @@ class SchedulerError(UserError):
 
 
 class DamagedStoreError(AtdError, OSError):
-    """Bytes of a store are not the ones that were written."""
+    """The bytes of a store differ from those that were written."""

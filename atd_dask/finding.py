@@ -1,4 +1,4 @@
-"""One call from documents to an answer: is there a group that does not belong?"""
+"""`find`: one call from documents to the groups that do not belong."""
 
 from __future__ import annotations
 
@@ -42,21 +42,69 @@ def find(
     progress: bool | None = None,
     output: str | os.PathLike[str] | None = None,
 ) -> Findings:
-    """Looks for groups of documents in `batch` that share a topic which `normal` documents lack.
+    """Find groups of documents in a batch that share a topic which normal documents lack.
 
-    Documents are a list of strings, a DataFrame or Series (pandas, polars and others), an Arrow
-    table, a `datasets.Dataset`, a Dask bag or DataFrame, a matrix of counts, a `CorpusStore`, or
-    the path of a file or folder. `text`, `id` and `labels` name the columns of a table.
-    `vocabulary` names the columns of a matrix: words in their order, or a fitted `CountVectorizer`.
+    Parameters
+    ----------
+    normal, batch
+        The normal documents, and the documents to check: lists of strings, DataFrames or Series
+        (pandas, polars and others), Arrow tables, `datasets.Dataset`, Dask bags or DataFrames,
+        matrices of counts, `CorpusStore`, or paths of files or folders.
+    validation
+        More normal documents. By default a tenth of `normal` is held out.
+    text, id, labels
+        The columns of a table that have the text, the id and the labels.
+    vocabulary
+        The words that name the columns of a matrix of counts, or the fitted `CountVectorizer` that
+        made it.
+    random_state
+        The seed. The same documents, settings and seed give the same bytes.
+    settings
+        Sections of a configuration, such as `{"corpus": {"text": {"min_letters": 2}}}`.
+    client
+        A Dask client whose cluster does the work; its workers must have access to `output`. By
+        default threads of this process do the work. The result is the same, and the same as that
+        of the command.
+    progress
+        Whether to show progress. By default it is shown in a terminal and in a notebook.
+    output
+        The folder to write to. By default a temporary folder, which is removed along with the
+        findings.
 
-    `validation` has further normal documents; otherwise a tenth of `normal` is set aside.
-    `settings` are sections of a configuration: `{"corpus": {"text": {"min_letters": 2}}}`.
-    With `client` the work is done on its Dask cluster, whose workers must reach the folder
-    `output`; otherwise by threads of this process. Results are the same, byte for byte, and the
-    same as those of the command on the same documents.
+    Returns
+    -------
+    Findings
+        The significant clusters, and everything else the search found.
 
-    Progress is shown on a terminal and in a notebook, unless `progress` says otherwise. Without an
-    `output` folder everything is in a temporary one, as long as the findings are in use.
+    Raises
+    ------
+    InputError
+        If the documents cannot be used.
+    ConfigError
+        If a setting breaks a rule.
+
+    Examples
+    --------
+    Normal documents are about cars or cakes, and 12 documents of the batch are about volcanoes:
+
+    >>> from random import Random
+    >>> import atd_dask
+    >>> random = Random(1)
+    >>> topics = ["engine wheel brake tyre gear road driver clutch petrol motor",
+    ...           "flour butter sugar oven bake cake dough egg cream vanilla",
+    ...           "volcano lava eruption ash crater magma plume seismic summit island"]
+    >>> usual = "today people thing great small large place time week report many first last"
+    >>> def write(topic):
+    ...     words = random.choices(topics[topic].split(), k=15)
+    ...     return " ".join(words + random.choices(usual.split(), k=15))
+    >>> normal = [write(number % 2) for number in range(300)]
+    >>> batch = [write(number % 2) for number in range(80)] + [write(2) for _ in range(12)]
+    >>> found = atd_dask.find(normal, batch, progress=False)
+    >>> [cluster] = found.clusters
+    >>> sorted(map(int, cluster.documents))
+    [80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91]
+    >>> set(cluster.words[:5]) <= set(topics[2].split())
+    True
     """
     columns = Columns(text, id, labels)
     parts = {"train": normal, "validation": validation, "test": batch}
@@ -73,13 +121,13 @@ def find(
         )
         with (
             compiling as apart,
-            _hush(),
-            _choose_progress(progress) as told,
+            _ignoring_graph_size(),
+            _choose_progress(progress) as reporter,
             _choose_client(client) as chosen,
         ):
             from atd_dask.pipelines.run import run
 
-            run(load(conf, warn=told.warn), chosen, told, warms=not apart)
+            run(load(conf, warn=reporter.warn), chosen, reporter, warms=not apart)
         return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
     except BaseException:
         if scratch is not None:
@@ -89,7 +137,7 @@ def find(
 
 RUN = "run"  # the folder of the run
 
-# What a part is called by the one who gives it.
+# The argument that a part is passed as.
 NAMES = {"train": "normal", "validation": "validation", "test": "batch"}
 
 
@@ -107,7 +155,7 @@ def _write_parts(
 def _write_configuration(
     folder: Path, seed: int, sources: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Path:
-    """The configuration with which the command would do the same; JSON is YAML."""
+    """Write the configuration for which the command does the same; JSON is valid YAML."""
     tree = _merge({"name": "find", "seed": seed, "output": str(folder / RUN)}, settings)
     tree["corpus"] = _merge(sources, tree.get("corpus", {}))
     conf = folder / "find.yaml"
@@ -119,18 +167,18 @@ def _write_configuration(
 
 
 def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, section by section; where they differ, the second one decides."""
+    """Merge two configurations section by section; the second one takes precedence."""
     merged = dict(first)
     for key, value in second.items():
-        mine = merged.get(key)
-        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merge(mine, value) if both else value  # type: ignore[arg-type]
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = _merge(old, value) if both else value  # type: ignore[arg-type]
     return merged
 
 
 @contextmanager
 def _choose_progress(progress: bool | None) -> Iterator[Progress]:
-    """On a terminal and in a notebook somebody is waiting."""
+    """Show progress in a terminal and in a notebook, unless `progress` says otherwise."""
     shell = sys.modules.get("IPython")
     notebook = shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
     if progress is False or (progress is None and not notebook and not sys.stderr.isatty()):
@@ -145,7 +193,7 @@ def _choose_progress(progress: bool | None) -> Iterator[Progress]:
 
 @contextmanager
 def _choose_client(client: Client | None) -> Iterator[Client]:
-    """The given client, or one of threads in this process."""
+    """Yield the given client, or one that uses threads of this process."""
     if client is not None:
         yield client
         return
@@ -154,8 +202,8 @@ def _choose_client(client: Client | None) -> Iterator[Client]:
 
 
 @contextmanager
-def _hush() -> Iterator[None]:
-    """Keeps Dask's advice on how it is used from those who do not use it."""
+def _ignoring_graph_size() -> Iterator[None]:
+    """Silence Dask's advice to its users: whoever calls `find` does not see the graph."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield

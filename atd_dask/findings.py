@@ -1,4 +1,4 @@
-"""What a search found, as a Python user looks at it."""
+"""`Findings`: what a search found, for use from Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from atd_dask.text.passages import Piece, mark_words
 SHOWN_WORDS = 8
 SHOWN_PASSAGES = 3
 FRAMES = ("pandas", "polars", "pyarrow")
-# Goes with light pages and with dark ones; a browser's own yellow is glaring on the latter.
+# Works on light and on dark pages; the browser's own yellow glares on dark ones.
 MARK = "background: rgba(255, 190, 0, 0.35); color: inherit"
 
 
@@ -43,32 +43,32 @@ class Member:
 
     id: str
     row: int  # in the batch
-    share: float  # of it that the new topic explains
+    share: float  # of the document that the new topic explains
     labels: tuple[str, ...]
-    copies: tuple[str, ...]  # ids of its near-copies in the batch
+    copies: tuple[str, ...]  # ids of its near-duplicates in the batch
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """What repeats with other null models say of a cluster."""
+    """In which repeats, with other null models, a cluster was found."""
 
-    found: int  # so many found it
+    found: int  # number of repeats that found it
     of: int
-    p_values: tuple[float | None, ...]  # of each, none where nothing speaks for it
-    shown: int  # the one whose documents and words these are, from 1
+    p_values: tuple[float | None, ...]  # one per repeat, None if it has no such cluster
+    shown: int  # the repeat whose documents and words these are, from 1
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Documents that share an unusual topic, the surest first."""
+    """Documents that share an unusual topic."""
 
     number: int
     significant: bool
-    p_value: float  # the one that decides, with repeats that of all of them
+    p_value: float  # the one that decides; with repeats, over all of them
     support: float | None
-    members: tuple[Member, ...]
-    words: tuple[str, ...]  # that the topic makes more likely, the most telling first
-    repeats: Repeats | None = None  # none where detection was made once
+    members: tuple[Member, ...]  # surest first
+    words: tuple[str, ...]  # that the topic makes more likely, most telling first
+    repeats: Repeats | None = None  # None if detection ran once
 
     def __len__(self) -> int:
         return len(self.members)
@@ -81,44 +81,108 @@ class Cluster:
     def __repr__(self) -> str:
         what = "cluster" if self.significant else "candidate that is not significant"
         words = ", ".join(self.words[:SHOWN_WORDS])
-        of = (
+        repeats = (
             ""
             if self.repeats is None
             else f"; in {self.repeats.found} of {self.repeats.of} repeats"
         )
-        return f"<{what}: {count(len(self), 'document')} about {words}; p = {self.p_value:.2g}{of}>"
+        size = count(len(self), "document")
+        return f"<{what}: {size} about {words}; p = {self.p_value:.2g}{repeats}>"
 
 
 class Findings:
-    """The result of a search, with the folder that has all of it.
+    """The result of a search, and the folder it is in.
 
-    Made by `atd_dask.find`, or by `Findings.load` from the folder of any run.
+    `atd_dask.find` returns one, and `Findings.load` reads one from the folder of any run.
+
+    Attributes
+    ----------
+    clusters : tuple of Cluster
+        The significant clusters.
+    candidates : tuple of Cluster
+        The clusters, followed by the candidates that are not significant.
+    copies : tuple of CopyGroup
+        Groups of near-duplicates without a match among normal documents.
+    result : Result
+        The content of `result.json`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from random import Random
+    >>> import atd_dask
+    >>> random = Random(1)
+    >>> def write(words):
+    ...     return " ".join(random.choices(words.split(), k=30))
+    >>> normal = [write("the quick brown fox jumps over lazy dogs") for _ in range(200)]
+    >>> batch = [write("the quick brown fox jumps over lazy dogs") for _ in range(40)]
+    >>> found = atd_dask.find(normal, batch, progress=False)
+    >>> found.clusters
+    ()
+    >>> found.scores().shape
+    (40, 5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found.save(os.path.join(folder, "kept"))
+    ...     atd_dask.Findings.load(os.path.join(folder, "kept")).result == found.result
+    True
     """
 
     def __init__(self, folder: str, *, backend: Any = None, scratch: Path | None = None) -> None:
-        """`scratch` is removed when nobody refers to the findings any more."""
+        """Read the run in `folder`; `scratch` is removed along with the findings."""
         self.folder, self._layout = folder, RunLayout(folder)
         self._backend = backend
         if scratch is not None:
             weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         result = read_result(folder)
         if result is None:
-            raise InputError(f"findings must be the folder of a finished run, {folder!r} is none")
+            raise InputError(f"findings must be the folder of a finished run, got {folder!r}")
         self.result: Result = result
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Findings:
-        """Findings that were saved, or the run in a folder."""
+        """Read saved findings, or those of any finished run.
+
+        Parameters
+        ----------
+        path
+            The folder that `save` wrote, or the output folder of a run.
+
+        Returns
+        -------
+        Findings
+
+        Raises
+        ------
+        InputError
+            If the folder has no finished run.
+        """
         return cls(os.fspath(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Keeps everything in the new folder `path`: the command knows it as a run."""
+        """Copy everything to a new folder, which commands accept as a run.
+
+        Parameters
+        ----------
+        path
+            A folder that does not exist yet.
+
+        Raises
+        ------
+        InputError
+            If the folder exists.
+        """
         if Path(path).exists():
             raise InputError(f"findings must be saved in a new folder, {os.fspath(path)!r} exists")
         shutil.copytree(self.folder, path)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page for people to the file `path`."""
+        """Write the report, a page of HTML.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        """
         page = Path(self._layout.report)
         if not page.exists():
             from atd_dask.pipelines.report import write_report
@@ -128,22 +192,28 @@ class Findings:
 
     @cached_property
     def candidates(self) -> tuple[Cluster, ...]:
-        """The clusters, and after them the candidates that are not significant."""
+        """The clusters, followed by the candidates that are not significant."""
         return tuple(map(_read_cluster, self.result.clusters))
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
-        """The significant ones, in the order in which they were found."""
+        """The significant clusters, in the order in which they were found."""
         return tuple(cluster for cluster in self.candidates if cluster.significant)
 
     @property
     def copies(self) -> tuple[CopyGroup, ...]:
-        """Groups of near-copies in the batch that no normal document is a near-copy of."""
+        """Groups of near-duplicates in the batch, without a match among normal documents."""
         return self.result.copy_groups
 
     def to_frame(self) -> Any:
-        """A row for each document of the batch that is in a cluster: cluster, share, odds. The
-        frame is of the kind that the documents came in."""
+        """Return the documents of the clusters as a DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            A row for each document, with the columns `cluster`, `id`, `row`, `share` and `odds`, in
+            the kind of DataFrame that was passed to `find`, or else in one that is installed.
+        """
         scores = self._scores
         rows = [
             (cluster.number, member.id, member.row, member.share, float(scores.odds[member.row]))
@@ -154,11 +224,15 @@ class Findings:
         return self._make_frame({name: [row[i] for row in rows] for i, name in enumerate(names)})
 
     def scores(self) -> Any:
-        """A row for each document of the batch: how badly the null model explains it, and the odds
-        that it belongs to the nearest cluster.
+        """Return scores for all documents of the batch as a DataFrame.
 
-        `surprise` is in nats for each word; `novelty` is the share of normal documents that
-        surprise less. Both are missing for a document without a known word.
+        Returns
+        -------
+        DataFrame
+            A row for each document, with the columns `id`, `surprise`, `novelty`, `cluster` and
+            `odds`. `surprise` is how badly the null model explains the document, in nats per word,
+            and `novelty` the share of normal documents that surprise less; a document without known
+            words has neither. `odds` are those of belonging to `cluster`, the nearest one.
         """
         scores = self._scores
         numbers = [cluster.number for cluster in self.clusters]
@@ -196,14 +270,14 @@ class Findings:
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        """The texts of the first documents of each candidate, where they are kept."""
+        """The texts of the first documents of each candidate, if texts are kept."""
         return read_shown_texts(self.folder, self.result)
 
     @cached_property
     def _tokeniser(self) -> Any:
         return find_tokeniser(self._test)
 
-    def _say(self) -> str:
+    def _summarise(self) -> str:
         clusters = self.clusters
         failed = [len(cluster) for cluster in self.candidates if not cluster.significant]
         searched = any(cluster.search_p_value is not None for cluster in self.result.clusters)
@@ -217,10 +291,10 @@ class Findings:
         return "".join(phrase.text for phrase in phrases)
 
     def __repr__(self) -> str:
-        return self._say().replace("\xa0", " ")
+        return self._summarise().replace("\xa0", " ")
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><strong>{escape(self._say())}</strong></p>"]
+        parts = [f"<p><strong>{escape(self._summarise())}</strong></p>"]
         parts += [self._show_cluster(cluster) for cluster in self.clusters]
         failed = [cluster for cluster in self.candidates if not cluster.significant]
         if failed:
@@ -230,7 +304,7 @@ class Findings:
                 f"<ul>{rows}</ul></details>"
             )
         if self.copies:
-            parts.append(f"<p>{count(len(self.copies), 'group')} of near-copies.</p>")
+            parts.append(f"<p>{count(len(self.copies), 'group')} of near-duplicates.</p>")
         return f"<div>{''.join(parts)}</div>"
 
     def _show_cluster(self, cluster: Cluster) -> str:
@@ -240,10 +314,10 @@ class Findings:
             for member in cluster.members[:SHOWN_PASSAGES]
         )
         repeats = cluster.repeats
-        of = "" if repeats is None else f", found in {repeats.found} of {repeats.of} repeats"
+        found = "" if repeats is None else f", found in {repeats.found} of {repeats.of} repeats"
         return (
             f"<h4>{cluster.number}. {words}</h4>"
-            f"<p>{count(len(cluster), 'document')}, p = {show_p_value(cluster.p_value)}{of}</p>"
+            f"<p>{count(len(cluster), 'document')}, p = {show_p_value(cluster.p_value)}{found}</p>"
             f"<ul>{passages}</ul>"
         )
 
@@ -258,11 +332,11 @@ class Findings:
 
 
 def _read_cluster(cluster: ClusterResult) -> Cluster:
-    told = cluster.repeats
+    repeats = cluster.repeats
     return Cluster(
         cluster.index,
         cluster.significant,
-        cluster.deciding_p_value if told is None else told.p_value,
+        cluster.deciding_p_value if repeats is None else repeats.p_value,
         cluster.support,
         tuple(
             Member(
@@ -275,7 +349,9 @@ def _read_cluster(cluster: ClusterResult) -> Cluster:
             for document in cluster.documents
         ),
         tuple(word.form for word in cluster.raised_words),
-        None if told is None else Repeats(told.found, told.of, told.p_values, told.shown),
+        None
+        if repeats is None
+        else Repeats(repeats.found, repeats.of, repeats.p_values, repeats.shown),
     )
 
 
@@ -291,4 +367,4 @@ def _find_backend(names: Sequence[str] = FRAMES) -> str:
         except ImportError:
             continue
         return name
-    raise InputError(f"a frame needs one of {', '.join(names)}, but none is installed")
+    raise InputError(f"a DataFrame needs one of {', '.join(names)}, but none is installed")

@@ -1,4 +1,4 @@
-"""What a run says while it works, whatever shows it."""
+"""The progress of a run: messages and tasks, whatever displays them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from atd_dask.wording import clean
 
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 COMPILING = "compiling, once"
 
 Level = Literal["info", "warning", "error"]
@@ -23,14 +23,14 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass
 class Origin:
-    """What an event belongs to: the run, and its stage, if one is under way."""
+    """What an event belongs to: a run, and one of its stages if one is running."""
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     stage: str | None = None
 
 
 class Output(Protocol):
-    """One way of showing what happens."""
+    """A way to display progress."""
 
     origin: Origin
 
@@ -40,7 +40,7 @@ class Output(Protocol):
 
 
 class Task:
-    """A piece of work that is under way: how far it is, and what is known of it so far."""
+    """Work in progress: how much is done, and the facts known so far."""
 
     def __init__(self, output: Output, stage: str, total: float | None, unit: str) -> None:
         self.stage = stage
@@ -48,7 +48,7 @@ class Task:
         self.unit = unit
         self.done: float = 0
         self.facts: dict[str, Any] = {}
-        self.note = ""  # what it waits for before it gets on
+        self.note = ""  # what it is waiting for, if anything
         self._output = output
         self._start = time.monotonic()
 
@@ -57,11 +57,11 @@ class Task:
         return time.monotonic() - self._start
 
     def advance(self, amount: float = 1, /, **facts: Any) -> None:
-        """Adds to what is done; `facts` replace those of the same name."""
+        """Add to what is done; `facts` replace earlier ones of the same name."""
         self.reach(self.done + amount, **facts)
 
     def reach(self, done: float, /, **facts: Any) -> None:
-        """Sets what is done; `facts` replace those of the same name."""
+        """Set what is done; `facts` replace earlier ones of the same name."""
         self.done = done
         self.note = ""
         self.facts.update(facts)
@@ -69,9 +69,9 @@ class Task:
 
 
 class Progress:
-    """The one voice of a run; a quiet one gives warnings and errors alone.
+    """Reports the progress of a run. If quiet, it reports only warnings and errors.
 
-    Facts are named values that go with an event: text, numbers, lists and mappings of them.
+    Facts are named values of an event: text, numbers, and lists and mappings of these.
     """
 
     def __init__(self, output: Output, quiet: bool = False) -> None:
@@ -80,13 +80,15 @@ class Progress:
 
     @property
     def run(self) -> str:
-        """The id of this run, which no other has."""
+        """The unique id of this run."""
         return self._output.origin.run
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What is said in the block, by whatever thread, belongs to the stage of this name; and
-        what is said of an error in it."""
+        """Attribute everything reported in the block, from any thread, to the stage `name`.
+
+        If the block raises, the stage stays set, so that the error is attributed to it too.
+        """
         self._output.origin.stage = name
         yield
         self._output.origin.stage = None
@@ -99,13 +101,15 @@ class Progress:
         unit: str = "",
         is_compiling: Callable[[], bool] | None = None,
     ) -> Iterator[Task]:
-        """Shows a piece of work from its start to its end, or to where it broke off. As long as
-        nothing is done, `is_compiling` is asked now and then whether kernels are the reason."""
+        """Display a task until it ends or fails.
+
+        Until it first advances, `is_compiling` is polled to tell whether it waits for kernels.
+        """
         output = _Silence() if self._quiet else self._output
         task = Task(output, stage, total, unit)
         output.show_task("start", task)
         try:
-            with _excuse(task, output, is_compiling):
+            with _noting_compilation(task, output, is_compiling):
                 yield task
         except BaseException:
             output.show_task("stopped", task)
@@ -124,15 +128,17 @@ class Progress:
 
 
 @contextmanager
-def _excuse(task: Task, output: Output, is_compiling: Callable[[], bool] | None) -> Iterator[None]:
-    """Notes on a task that has not begun to get on that its kernels are being compiled."""
+def _noting_compilation(
+    task: Task, output: Output, is_compiling: Callable[[], bool] | None
+) -> Iterator[None]:
+    """Note on a task that has not advanced yet that its kernels are being compiled."""
     if is_compiling is None or isinstance(output, _Silence):
         yield
         return
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(SECONDS_BETWEEN_LOOKS) and not task.done and not task.facts:
+        while not ended.wait(POLL_SECONDS) and not task.done and not task.facts:
             if not task.note and is_compiling():
                 task.note = COMPILING
                 output.show_task("waiting", task)
@@ -150,14 +156,14 @@ class _Silence:
     origin = Origin()
 
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
-        """Says nothing."""
+        """Say nothing."""
 
     def show_task(self, event: str, task: Task) -> None:
-        """Says nothing."""
+        """Say nothing."""
 
 
 class PythonWarnings(_Silence):
-    """Warnings as a library gives them, and nothing else."""
+    """Issues Python warnings, and displays nothing else."""
 
     def __init__(self) -> None:
         self.origin = Origin()
@@ -168,8 +174,10 @@ class PythonWarnings(_Silence):
 
 
 def _count_own_frames() -> int:
-    """How many of the calls that lead here are ours, so that a warning names the line of those who
-    called us. Its caller counts as the first."""
+    """Count the frames of this package on the stack, starting with the caller.
+
+    A warning then names the line that called the package.
+    """
     number, frame = 0, sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame):
         number, frame = number + 1, frame.f_back

@@ -1,6 +1,6 @@
-"""The types of a result: what `result.json` holds, and what everything else is made from.
+"""The types of a result: what `result.json` holds, and what everything else is made of.
 
-Fields have the names of the JSON, and stand in its order.
+Fields have the names and the order of the JSON.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from atd_dask.errors import InputError
 
-OMITTED = {"omitted": True}  # left out of the JSON where it is None
+OMITTED = {"omitted": True}  # left out of the JSON if it is None
 
 
 @dataclass(frozen=True)
 class JsonRecord:
-    """A record with a form for JSON, from which it can be read back."""
+    """A record that can be written as JSON and read back."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, in the order of the fields."""
+        """Return the fields as plain values, in order."""
         values = ((item, getattr(self, item.name)) for item in fields(self))
         return {
             item.name: _encode(value)
@@ -30,18 +30,19 @@ class JsonRecord:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """The record that `to_json` wrote; unknown keys are ignored.
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read a record that `to_json` wrote, ignoring unknown keys.
 
         Raises
         ------
         InputError
             If a field that has no default is missing.
         """
-        decoders, needed = _find_decoders(cls)  # type: ignore[arg-type]  # a class can be hashed
-        if missing := [name for name in needed if name not in told]:
+        decoders, needed = _find_decoders(cls)  # type: ignore[arg-type]  # classes are hashable
+        if missing := [name for name in needed if name not in content]:
             raise InputError(f"{cls.__name__} must have {missing[0]}, but the JSON lacks it")
-        return cls(**{name: read(told[name]) for name, read in decoders.items() if name in told})
+        given = {name: read(content[name]) for name, read in decoders.items() if name in content}
+        return cls(**given)
 
 
 def _encode(value: Any) -> Any:
@@ -56,7 +57,7 @@ def _encode(value: Any) -> Any:
 
 @cache
 def _find_decoders(cls: type[Any]) -> tuple[dict[str, Callable[[Any], Any]], list[str]]:
-    """How each field is read, and the fields that have no default."""
+    """Return a decoder for each field, and the fields without a default."""
     hints = get_type_hints(cls)
     decoders = {item.name: _make_decoder(hints[item.name]) for item in fields(cls)}
     return decoders, [item.name for item in fields(cls) if item.default is MISSING]
@@ -80,12 +81,12 @@ def _make_decoder(hint: Any) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class PartSizes(JsonRecord):
-    """How large a part of the corpus is."""
+    """The size of a part of the corpus."""
 
     documents: int
     tokens: int
     terms: int
-    copies: int | None = field(default=None, metadata=OMITTED)  # where they were looked for
+    copies: int | None = field(default=None, metadata=OMITTED)  # None if not looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +114,12 @@ class ModelFigures(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchDocument(JsonRecord):
-    """A near-copy in the batch."""
+    """A near-duplicate in the batch."""
 
     row: int
     id: str
     labels: tuple[str, ...]
-    sweep: int | None = field(default=None, metadata=OMITTED)  # that it came in
+    sweep: int | None = field(default=None, metadata=OMITTED)  # in which it arrived
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +128,14 @@ class MemberDocument(JsonRecord):
 
     row: int
     id: str
-    share: float  # of it that the new topic explains
+    share: float  # of the document that the new topic explains
     labels: tuple[str, ...]
     copies: tuple[BatchDocument, ...] | None = field(default=None, metadata=OMITTED)
     sweep: int | None = field(default=None, metadata=OMITTED)
 
     @property
     def all_copies(self) -> tuple[BatchDocument, ...]:
-        """Its near-copies, none where it has none."""
+        """Its near-duplicates."""
         return self.copies or ()
 
 
@@ -145,18 +146,18 @@ class SalientWord(JsonRecord):
     word: str  # as it was counted, such as a stem
     written: str | None = field(default=None, metadata=OMITTED)  # as the documents write it
     probability: float
-    shared_probability: float  # elsewhere
+    shared_probability: float  # in all other topics
     occurring: bool  # in the documents of the cluster
-    new: bool = False  # training lacks it
+    new: bool = False  # not in the training documents
 
     @property
     def is_raised(self) -> bool:
-        """Whether it is more likely in the cluster than elsewhere, and occurs."""
+        """Whether it occurs in the cluster and is more likely there than elsewhere."""
         return self.occurring and self.probability > self.shared_probability
 
     @property
     def form(self) -> str:
-        """How people write it."""
+        """The word as people write it."""
         return self.word if self.written is None else self.written
 
 
@@ -173,7 +174,7 @@ class GrowthFigures(JsonRecord):
 
 @dataclass(frozen=True)
 class Agreement(JsonRecord):
-    """How well a list of documents agrees with the true ones."""
+    """How well a list of documents matches the true ones."""
 
     recall: float
     precision: float
@@ -183,8 +184,8 @@ class Agreement(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterEvaluation(JsonRecord):
-    """A cluster against its majority label: of the whole batch, and of what earlier clusters had
-    left of it."""
+    """A cluster compared with the documents of its majority label: those of the whole batch, and
+    those that earlier clusters left over."""
 
     label: str
     recall: float
@@ -196,7 +197,7 @@ class ClusterEvaluation(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanAgreement(JsonRecord):
-    """Two figures of agreement, over several clusters."""
+    """The agreement over several clusters."""
 
     f1: float
     auc: float
@@ -204,22 +205,22 @@ class MeanAgreement(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(JsonRecord):
-    """How well the significant clusters agree with the labels."""
+    """How well the significant clusters match the labels."""
 
     group: MeanAgreement  # mean over the clusters
-    group_of_remaining: MeanAgreement  # the same, against what earlier ones had left
+    group_of_remaining: MeanAgreement  # the same, against what earlier clusters left
     individual: MeanAgreement  # their documents taken together
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterRepeats(JsonRecord):
-    """What repeats with other null models say of a cluster."""
+    """In which repeats, with other null models, a cluster was found."""
 
-    found: int  # in so many repeats
+    found: int  # number of repeats that found it
     of: int
-    p_value: float  # over all repeats, which decides
-    p_values: tuple[float | None, ...]  # of each, None where nothing speaks for the cluster
-    shown: int  # the repeat whose documents and words are shown, from 1
+    p_value: float  # over all repeats; decides
+    p_values: tuple[float | None, ...]  # one per repeat, None if it has no such cluster
+    shown: int  # the repeat whose documents and words these are, from 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,13 +246,13 @@ class ClusterResult(JsonRecord):
     n_copies: int | None = field(default=None, metadata=OMITTED)
     evaluation: ClusterEvaluation | None = field(default=None, metadata=OMITTED)
     repeats: ClusterRepeats | None = field(default=None, metadata=OMITTED)
-    # In a sweep: its number among known clusters, and whether it is new, continuing or dismissed.
+    # In a sweep: its number among known clusters; new, continuing or dismissed.
     cluster: int | None = field(default=None, metadata=OMITTED)
     kind: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def deciding_p_value(self) -> float:
-        """That of the searches, where there are any."""
+        """The search p-value, or the bootstrap p-value if there is none."""
         return self.p_value if self.search_p_value is None else self.search_p_value
 
     @property
@@ -261,7 +262,7 @@ class ClusterResult(JsonRecord):
 
     @property
     def rows_with_copies(self) -> list[int]:
-        """The rows of its documents, each followed by those of its copies."""
+        """The rows of its documents, each followed by those of its near-duplicates."""
         rows = []
         for member in self.documents:
             rows += [member.row, *(copy.row for copy in member.all_copies)]
@@ -269,7 +270,7 @@ class ClusterResult(JsonRecord):
 
     @property
     def raised_words(self) -> list[SalientWord]:
-        """The words that its topic makes more likely, the most telling first."""
+        """The words that its topic makes more likely, most telling first."""
         return [word for word in self.salient_words if word.is_raised]
 
 
@@ -294,7 +295,7 @@ class ReferenceSearch(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class CopyGroup(JsonRecord):
-    """Near-copies in the batch that training has no counterpart of."""
+    """Near-duplicates in the batch, without a match in training."""
 
     size: int
     cluster: int | None  # the significant cluster that they belong to
@@ -321,7 +322,7 @@ class RepeatFigures(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRepeats(JsonRecord):
-    """The repeats that a result was combined from."""
+    """The repeats that a result combines."""
 
     n: int
     majority: int
@@ -330,7 +331,7 @@ class ResultRepeats(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class SweptDocument(JsonRecord):
-    """A document, and the sweep that it came in."""
+    """A document, and the sweep in which it arrived."""
 
     id: str
     sweep: int
@@ -367,7 +368,7 @@ class SweepFigures(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class Result(JsonRecord):
-    """What a detection found: the clusters, and after them the candidates that failed."""
+    """The result of a detection: the clusters, followed by the candidates that failed."""
 
     format: str
     name: str
@@ -388,13 +389,13 @@ class Result(JsonRecord):
 
     @property
     def copy_groups(self) -> tuple[CopyGroup, ...]:
-        """The groups of near-copies, none where there are none."""
+        """The groups of near-duplicates."""
         return self.copies or ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineCluster(JsonRecord):
-    """A cluster that had new documents, in the line of a sweep."""
+    """A cluster with new documents, in a line of the history."""
 
     cluster: int
     kind: str  # new or continuing
@@ -412,7 +413,7 @@ class LineCluster(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class LineCandidate(JsonRecord):
-    """A candidate that was tested, in the line of a sweep."""
+    """A candidate that was tested, in a line of the history."""
 
     size: int
     support: float | None = None
@@ -422,13 +423,13 @@ class LineCandidate(JsonRecord):
 
     @property
     def deciding_p_value(self) -> float:
-        """That of the searches, where there are any."""
+        """The search p-value, or the bootstrap p-value if there is none."""
         return self.p_value if self.search_p_value is None else self.search_p_value
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepLine(JsonRecord):
-    """A sweep in the history."""
+    """A line of the history: one sweep."""
 
     sweep: int
     started: str
@@ -436,7 +437,7 @@ class SweepLine(JsonRecord):
     skipped: int
     tested: int
     generation: int  # of the null model
-    trained: str | None  # why the null model was trained for it
+    trained: str | None  # why the null model was trained in this sweep
     unseen_share: float
     log_likelihood: float | None
     clusters: tuple[LineCluster, ...]
@@ -446,7 +447,7 @@ class SweepLine(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class Alert(JsonRecord):
-    """What a sweep has to tell."""
+    """The alert of a sweep."""
 
     format: str
     name: str
@@ -458,11 +459,10 @@ class Alert(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchScores(JsonRecord):
-    """The scores of the documents of a batch, `scores.json`: columns with an entry for each
-    document that was searched, None where a figure is missing."""
+    """The scores of a batch, `scores.json`: columns with an entry per document, or None."""
 
     format: str
-    result: str  # the SHA-256 of the result that they belong to
+    result: str  # SHA-256 of the result they belong to
     usual: tuple[float | None, ...]  # quantiles of the surprise of normal documents
     row: tuple[int, ...]
     surprise: tuple[float | None, ...]

@@ -1,4 +1,4 @@
-"""Text that is safe and pleasant to show: no secrets, no control characters, no endless lines."""
+"""Text made safe to display: no secrets, no control characters, no overlong lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-# Bidirectional controls can make a line read as something other than what it holds.
+# Bidirectional control characters can make a line read differently from what it says.
 _BIDIRECTIONAL = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 
 
-# Who asks, before the host of an address, and what an address is signed with, after its path.
+# The user before the host of a URL, and signatures and tokens in its query.
 _USER = re.compile(r"(?<=://)[^/\s'\"<>]*@")
 _SIGNATURE = re.compile(
     r"([?&;][^=&\s]*(?:token|key|secret|sig|passw|pwd|auth|credential|session)[^=&\s]*=)[^&\s'\"#]+",
@@ -23,14 +23,14 @@ _SIGNATURE = re.compile(
 
 
 def hide_credentials(text: str) -> str:
-    """`text` without the names, passwords and tokens in addresses."""
+    """Mask the user names, passwords and tokens in the URLs of `text`."""
     if "://" not in text:
         return text
     return _SIGNATURE.sub(r"\1***", _USER.sub("***@", text))
 
 
 def clean(text: str) -> str:
-    """`text` on one line, without secrets and anything that a terminal would obey."""
+    """Return `text` on one line, without secrets or terminal control characters."""
     text = hide_credentials(text)
     if text.isascii() and text.isprintable():
         return text
@@ -38,7 +38,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    """As `clean`, character by character, but lines stay lines."""
+    """Remove terminal control characters from `text`, but keep its line breaks."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if char == "\n" else _shown(char) for char in text)
@@ -53,15 +53,15 @@ def _shown(character: str) -> str:
 
 
 def shorten(text: str, length: int = 60) -> str:
-    """`text` on one line, cut to `length` characters."""
+    """Return `text` on one line, cut to `length` characters."""
     text = hide_credentials(text)
     line = clean(text[: length + 1])
     return line if len(text) <= length else f"{line[: length - 1]}…"
 
 
 def measure(text: str) -> int:
-    """How many columns of a terminal `text` takes: two for a wide character, none for a mark that
-    stands on another."""
+    """Return the width of `text` in terminal columns: wide characters take two, combining marks
+    none."""
     if text.isascii():
         return len(text)
     return sum(_measure_character(character) for character in text)
@@ -74,8 +74,7 @@ def _measure_character(character: str) -> int:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width` columns, which must be two or more; broken at blanks where
-    it can be."""
+    """Break `text` into lines of at most `width` columns (two or more), at spaces if possible."""
     lines = []
     while measure(text) > width:
         end, taken = 0, 0
@@ -90,18 +89,18 @@ def fold(text: str, width: int) -> list[str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Join words as in `a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def list_some(words: Iterable[str], most: int = 10) -> str:
-    """The first of some words, each cut, and whether there are more."""
+    """Join the first `most` words, each shortened, with an ellipsis if there are more."""
     some = list(islice(words, most + 1))
     return ", ".join(map(shorten, some[:most])) + (" …" if len(some) > most else "")
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The known word that `word` was probably meant to be."""
+    """Return the known word that is closest to `word`, or None if none is close."""
     matches = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.5)
     return matches[0] if matches else None

@@ -283,7 +283,7 @@ def test_a_folder_that_cannot_be_made_is_no_harm(
         assert is_compiled(store)
     (record,) = caplog.records
     assert record.levelname == "DEBUG"
-    assert "compiled code is not kept" in record.getMessage()
+    assert "compiled code is not cached" in record.getMessage()
 
 
 def test_without_a_home_kernels_are_compiled(
@@ -327,12 +327,12 @@ def test_code_that_others_could_have_written_is_not_loaded(
 def test_a_process_that_hangs_is_not_waited_for_twice(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_patience", 0.2)
+    monkeypatch.setattr(store, "_lock_timeout", 0.2)
     assert store.usable
     hung = [store.lock(name) for name in ("first", "second")]
     assert None not in hung
     assert store.lock("first") is None
-    monkeypatch.setattr(compiled, "PAUSE", 1e9)  # whoever waits now waits for ever
+    monkeypatch.setattr(compiled, "POLL_SECONDS", 1e9)  # whoever waits now waits for ever
     assert store.lock("second") is None
     for handle in hung:
         assert handle is not None

@@ -97,7 +97,7 @@ def test_a_wrong_setting_is_a_sentence(problem, settings, sentence):
 
 def test_a_pool_of_training_documents_needs_them(problem):
     model, test, validation, _ = problem
-    with pytest.raises(InputError, match="train must be given where pool is 'train'"):
+    with pytest.raises(InputError, match="train must be given if pool is 'train'"):
         detect(model, test, validation, pool="train")
     with pytest.raises(InputError, match=r"repeats must be 1 for detect, .* got 3: find"):
         detect(model, test, validation, repeats=3)

@@ -207,7 +207,7 @@ def test_a_matrix_with_its_vectorizer(tmp_path):
     [
         (3, "batch must be a list of strings.*got int"),
         ({"a": 1}, "batch must be a list of strings.*got dict"),
-        ("some text", "got a string that is no path: 'some text'"),
+        ("some text", "got a string that is not a path: 'some text'"),
         (["one", 2], "the documents of batch must be strings, got int in row 1"),
         (__file__, "batch must be a folder or a file that ends in"),
     ],

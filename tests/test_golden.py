@@ -32,14 +32,14 @@ def test_a_resumed_run(tmp_path, monkeypatch, stage, n_saved):
 
     def save_some(self, name, *content):
         if len(saved) == n_saved:
-            raise InterruptedRunError
+            raise InterruptedRunError("interrupted by the test")
         save(self, name, *content)
         saved.append(self.url)
 
     config = configure(GENERATED, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "save", save_some)
-        with pytest.raises(InterruptedRunError):
+        with pytest.raises(InterruptedRunError, match="interrupted by the test"):
             run_job(config)
     assert saved[-1].endswith(stage)
     with local_client(2) as client:

@@ -1,9 +1,13 @@
-"""What holds for the package as a whole: imports go one way, and help comes at once."""
+"""The package as a whole: imports go one way, help is instant, signatures are short."""
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,3 +58,87 @@ def test_modules_are_small() -> None:
         for file in (ROOT / folder).rglob("*.py"):
             n_lines = len(file.read_text(encoding="utf-8").splitlines())
             assert n_lines <= 500, f"{file} has {n_lines} lines: look for the seam"
+
+
+MOST_PARAMETERS = 8
+# Functions that take more, and why.
+LONG_SIGNATURES = {
+    "find": "the public API: options by keyword",
+    "ParsimoniousTopicModel.__init__": "scikit-learn's convention: every setting is a parameter",
+    "detect": "the driver that everything else goes through",
+    "judge": "called by that driver alone",
+}
+
+
+def list_functions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a module, with the classes that they are in."""
+    for node in ast.iter_child_nodes(tree):
+        name = f"{inside}{getattr(node, 'name', '')}"
+        if isinstance(node, ast.FunctionDef):
+            yield name, node
+        inner = f"{name}." if isinstance(node, ast.ClassDef) else inside
+        yield from list_functions(node, inner)
+
+
+def count_parameters(function: ast.FunctionDef) -> int:
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def test_signatures_are_short() -> None:
+    long = {
+        f"{file.relative_to(ROOT)}: {name}": count
+        for file, tree in parse_package()
+        for name, function in list_functions(tree)
+        if (count := count_parameters(function)) > MOST_PARAMETERS and name not in LONG_SIGNATURES
+    }
+    assert long == {}, "group what belongs together in a named tuple or a dataclass"
+
+
+def parse_package() -> Iterator[tuple[Path, ast.Module]]:
+    for folder in ("atd_dask", "pipelines"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            yield file, ast.parse(file.read_text(encoding="utf-8"))
+
+
+def test_every_expected_error_has_a_match() -> None:
+    bare = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "pytest.raises"
+        and not any(keyword.arg == "match" for keyword in node.keywords)
+    ]
+    assert bare == []
+
+
+def test_logs_go_below_the_package() -> None:
+    """A user silences the package with `logging.getLogger("atd_dask")`."""
+    foreign = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file, tree in parse_package()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("logging.debug", "logging.info", "logging.warning")
+    ]
+    assert foreign == []
+
+
+def test_every_dependency_is_imported() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    wanted = {re.split(r"[\s<>=~!;\[]", line)[0] for line in project["dependencies"]}
+    imported = set()
+    for _, tree in parse_package():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add((node.module or "").partition(".")[0])
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module":
+                imported.add(ast.unparse(node.args[0]).strip("f'\"").partition(".")[0])
+    names = {"pyyaml": "yaml"}
+    unused = {name for name in wanted if names.get(name, name.replace("-", "_")) not in imported}
+    assert unused == set()

@@ -71,5 +71,5 @@ def test_rows_are_followed_by_those_of_copies() -> None:
 
 
 def test_a_result_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field"):
         make_result().seed = 1  # type: ignore[misc]

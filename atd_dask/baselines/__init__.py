@@ -1,6 +1,5 @@
-"""The methods that the paper compares with, a file for each, and some that know the batch.
+"""The methods that the paper compares with, and some that see the whole batch.
 
-They say how anomalous each document of the test batch is; those that cannot tell groups by
-themselves are given the groups of an LDA. scikit-learn does what it has; it is loaded when it is
-needed.
+Each scores how anomalous the documents of the test batch are. Methods without groups of their own
+use those of an LDA. scikit-learn is used where it has an implementation, and imported on demand.
 """

@@ -1,7 +1,7 @@
-"""Methods that know the batch: what is frequent in it and rare in the training documents.
+"""Methods that see the whole batch: what is frequent in it but rare in the training documents?
 
-The others ask of each document by itself whether it is unusual. These see all documents of the
-batch at once, as ATD does, as vectors of tf-idf. They only rank: none of them says where to stop.
+The others judge each document by itself. Like ATD, these see all documents of the batch at once, as
+tf-idf vectors. They only rank; none of them says where to stop.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from atd_dask.kernels.model import Floats, Ints
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-MORE_OF_TRAINING = 3  # neighbours in training for each in the batch
+MORE_OF_TRAINING = 3  # neighbours in training per neighbour in the batch
 ROWS_AT_ONCE = 512
 FOLDS = 5
 CLUSTER_STARTS = 10
-HALF = 0.5  # a document that every cluster has more, of the batch and of training
+HALF = 0.5  # a pseudocount per cluster, for the batch and for training
 
-# What `rank_batch` takes where nothing else is said: neighbours, C, clusters.
+# The defaults of `rank_batch`: neighbours, C, clusters.
 USUAL: dict[str, float] = {"neighbours": 20, "regression": 1.0, "clusters": 20}
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Documents of the batch, the most anomalous first; and groups of them in the same way, where
-    the method makes groups by itself."""
+    """Documents of the batch, most anomalous first, and groups in the same order if the method
+    makes its own."""
 
     order: Ints
     groups: tuple[Ints, ...] = ()
@@ -40,8 +40,12 @@ class Ranking:
 def rank_batch(
     method: str, train: csr_matrix, batch: csr_matrix, seed: int, value: float | None = None
 ) -> Ranking:
-    """The batch by one of the methods of `USUAL`, from counts of words; `value` is its setting. The
-    same on every machine with the same versions of NumPy, SciPy and scikit-learn."""
+    """Rank the batch by one of the methods of `USUAL`, from counts of words; `value` is its
+    setting.
+
+    The ranking is the same on every machine with the same versions of NumPy, SciPy and
+    scikit-learn.
+    """
     from threadpoolctl import threadpool_limits
 
     known, new = weigh_words(train, batch)
@@ -58,7 +62,7 @@ def rank_batch(
 
 
 def read_counts(corpus: Corpus) -> csr_matrix:
-    """The counts of all documents of a corpus, documents × words."""
+    """Return the counts of all documents of a corpus, documents × words."""
     from scipy.sparse import csr_matrix
 
     block = corpus.rows(0, corpus.n_docs)
@@ -67,8 +71,8 @@ def read_counts(corpus: Corpus) -> csr_matrix:
 
 
 def weigh_words(train: csr_matrix, batch: csr_matrix) -> tuple[csr_matrix, csr_matrix]:
-    """Counts as tf-idf: 1 + log of the count, by the document frequencies of both together, each
-    document of length 1."""
+    """Convert counts to tf-idf: 1 + log of the count, with the document frequencies of both corpora
+    together, normalised to unit length."""
     from scipy.sparse import vstack
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -77,8 +81,8 @@ def weigh_words(train: csr_matrix, batch: csr_matrix) -> tuple[csr_matrix, csr_m
 
 
 def compare_neighbours(known: csr_matrix, new: csr_matrix, numbers: Sequence[int]) -> Floats:
-    """For each k a row: the mean similarity of a document to the k nearest others of the batch,
-    minus that to the 3k nearest of training; to all of them where there are fewer."""
+    """Return a row for each k: the mean similarity of a document to its k nearest neighbours in the
+    batch minus that to its 3k nearest in training, or to all if there are fewer."""
     n_docs = new.shape[0]
     scores = np.zeros((len(numbers), n_docs))
     for first in range(0, n_docs, ROWS_AT_ONCE):
@@ -93,7 +97,7 @@ def compare_neighbours(known: csr_matrix, new: csr_matrix, numbers: Sequence[int
 
 
 def _average_nearest(similarities: Floats, numbers: Sequence[int], n_others: int) -> Floats:
-    """The mean of the largest values of each row, for each number of them."""
+    """Return the mean of the k largest values of each row, for each k in `numbers`."""
     if n_others == 0:
         return np.zeros((len(numbers), len(similarities)))
     most = min(max(numbers), n_others)
@@ -103,8 +107,8 @@ def _average_nearest(similarities: Floats, numbers: Sequence[int], n_others: int
 
 
 def tell_apart(known: csr_matrix, new: csr_matrix, strength: float, seed: int) -> Floats:
-    """The probability that a document is one of the batch, by a logistic regression that has not
-    seen it: batch against training, both of equal weight, in five folds. `strength` is C."""
+    """Return the out-of-fold probability that a document belongs to the batch, by a logistic
+    regression of batch against training with equal weights, in five folds. `strength` is C."""
     from scipy.sparse import vstack
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -129,15 +133,16 @@ def tell_apart(known: csr_matrix, new: csr_matrix, strength: float, seed: int) -
 
 @dataclass(frozen=True)
 class BatchClusters:
-    """The clusters of a batch, and how much more of each is in the batch than in training."""
+    """The clusters of a batch, and the excess of each in the batch over training."""
 
     groups: Ints  # documents: the cluster of each
-    excess: Floats  # clusters: log of the share of the batch over the share of training
-    scores: Floats  # documents: by the excess of their cluster, then the nearest to its centre
+    excess: Floats  # clusters: log of share in the batch / share in training
+    scores: Floats  # documents: by the excess of their cluster, then by distance to its centre
 
 
 def find_clusters(known: csr_matrix, new: csr_matrix, n_clusters: int, seed: int) -> BatchClusters:
-    """KMeans of the batch, the best of ten starts; training documents go to the nearest centre."""
+    """Run KMeans on the batch, the best of ten starts; training documents go to the nearest
+    centre."""
     from sklearn.cluster import KMeans
 
     n_clusters = min(n_clusters, _count_distinct(new))
@@ -160,12 +165,12 @@ def _log_shares(groups: Any, n_groups: int) -> Floats:
 
 
 def _count_distinct(documents: csr_matrix) -> int:
-    """KMeans cannot have more clusters than that."""
+    """Count distinct documents: KMeans cannot have more clusters."""
     bounds = documents.indptr[1:-1]
     rows = zip(np.split(documents.indices, bounds), np.split(documents.data, bounds), strict=True)
     return len({(terms.tobytes(), weights.tobytes()) for terms, weights in rows})
 
 
 def _sort(scores: Floats) -> Ints:
-    """Rows from the largest score on; equal ones in their order."""
+    """Return the rows by descending score, ties in order."""
     return np.argsort(-scores, kind="stable")

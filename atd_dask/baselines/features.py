@@ -1,4 +1,4 @@
-"""Documents as the vectors that the methods of single points see."""
+"""Document vectors for the methods that judge each document by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def divide_by_length(counts: csr_matrix) -> csr_matrix:
-    """Counts of words over the length of the document; a document without words stays without."""
+    """Divide counts by the length of the document; documents without words stay empty."""
     shares = counts.astype(np.float64)
     lengths = np.maximum(np.asarray(shares.sum(axis=1)).ravel(), 1.0)
     shares.data /= np.repeat(lengths, np.diff(shares.indptr))

@@ -1,8 +1,8 @@
-"""The grid of hyper-parameters: pieces of work that do not depend on each other, but for the topics
-of the training documents, which others build on.
+"""The grid of hyperparameters, as independent pieces of work; only the topics of the training
+documents are needed by others.
 
-The paper names the hyper-parameters of each method and not their values; these are ours. A piece
-has the scores of all settings that cost nothing beside it.
+The paper names the hyperparameters of each method but not their values, so these are ours. A piece
+computes the scores of all settings that come at no extra cost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from atd_dask.storage.corpus import CorpusStore
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Those of the paper, and those that know the batch.
+# The methods of the paper, and those that see the whole batch.
 METHODS = (
     *("M4", "LB", "SVM_linear", "SVM_RBF", "NN_LDA", "NN_BOW"),
     *("NN_batch", "LR_batch", "KMeans_batch"),
@@ -36,9 +36,9 @@ StoreKey = tuple[str, str]  # the URL of a store, and its digest
 
 @dataclass(frozen=True)
 class Grid:
-    """The values that are tried."""
+    """The values to try."""
 
-    topics: tuple[int, ...] = (5, 10, 15, 20, 30, 60)  # M, also the number of groups
+    topics: tuple[int, ...] = (5, 10, 15, 20, 30, 60)  # M, and the number of groups
     genres: tuple[int, ...] = (2, 3, 5)  # T of M4
     neighbours: tuple[int, ...] = (1, 2, 5, 10, 20, 50)  # K of NN
     nu: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the support vector machines
@@ -58,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Point:
-    """One piece of work: what is computed, at which settings, with which seed where it matters."""
+    """A piece of work: what to compute, with which settings, and with which seed if it matters."""
 
     kind: str
     settings: tuple[tuple[str, float], ...] = ()
@@ -71,7 +71,7 @@ class Point:
 
     @property
     def needs(self) -> tuple[Point, ...]:
-        """What must be there before."""
+        """The points that must be computed before."""
         if self.kind not in ("m4", "nn-lda"):
             return ()
         n_topics = dict(self.settings)["topics"]
@@ -79,7 +79,7 @@ class Point:
 
 
 def list_points(grid: Grid, seeds: Sequence[int]) -> list[Point]:
-    """All pieces, each after those that it needs; the longest first."""
+    """List all points, each after those it needs, longest first."""
 
     def along(kind: str, name: str, values: Sequence[float]) -> Iterator[Point]:
         for value in values:
@@ -113,14 +113,14 @@ def list_points(grid: Grid, seeds: Sequence[int]) -> list[Point]:
 
 @dataclass(frozen=True)
 class GridWork:
-    """What every piece is computed from. It travels to workers, where the stores are opened."""
+    """What every point is computed from. It is sent to workers, which open the stores."""
 
     train: CorpusStore
     test: CorpusStore
     grid: Grid
 
     def compute(self, point: Point, needed: Sequence[Arrays]) -> Arrays:
-        """The piece; `needed` are those that it needs, in their order."""
+        """Compute a point; `needed` has the results of the points it needs, in order."""
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(1):
@@ -137,7 +137,7 @@ class GridWork:
 
 @lru_cache(maxsize=2)
 def _read(store: StoreKey) -> csr_matrix:
-    """The counts of a store; a worker reads them once."""
+    """Read the counts of a store, once per worker."""
     return CorpusStore.open(store[0]).matrix()
 
 
@@ -161,7 +161,7 @@ def _compute_machine(work: GridWork, settings: dict[str, float], seed: int | Non
 
 @lru_cache(maxsize=1)
 def _multiply(train: StoreKey, test: StoreKey) -> one_class.Products:
-    """The inner products of a corpus; a worker makes them once."""
+    """Compute the inner products of a corpus, once per worker."""
     return one_class.Products.of(_read(train), _read(test))
 
 
@@ -210,7 +210,7 @@ def _compute_batch_clusters(work: GridWork, settings: dict[str, float], seed: in
 
 @lru_cache(maxsize=1)
 def _weigh(train: StoreKey, test: StoreKey) -> tuple[csr_matrix, csr_matrix]:
-    """The tf-idf of a corpus; a worker makes it once."""
+    """Compute the tf-idf of a corpus, once per worker."""
     return batch.weigh_words(_read(train), _read(test))
 
 
@@ -230,22 +230,22 @@ _COMPUTE: dict[str, Callable[..., Arrays]] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """A method at one setting: how anomalous it finds each test document, and the groups."""
+    """A method with one setting: the scores of the test documents, and the groups."""
 
     setting: str
-    scores: Floats  # documents: the larger, the more anomalous
-    weights: Floats  # documents: what each brings to its group
-    counted: bool  # whether a group has the sum of its weights, or their mean
+    scores: Floats  # documents: larger is more anomalous
+    weights: Floats  # documents: the contribution to the weight of the group
+    counted: bool  # whether the weight of a group is the sum or the mean
     groups: Ints  # documents
 
 
 def list_trials(
     grid: Grid, seed: int, results: Mapping[Point, Arrays], likelihood: Floats
 ) -> dict[str, list[Trial]]:
-    """For each method all settings of one seed; `likelihood` are the scores of LB.
+    """List the trials of each method for one seed; `likelihood` has the scores of LB.
 
-    M4 and NN (LDA) have a model of the topics of the training documents, and it makes their groups.
-    KMeans has its clusters. The groups of the other methods are those of an LDA of the test batch.
+    M4 and NN (LDA) have a topic model of the training documents, which makes their groups. KMeans
+    has its clusters. The groups of the other methods come from an LDA of the test batch.
     """
     trials: dict[str, list[Trial]] = {name: [] for name in METHODS}
 

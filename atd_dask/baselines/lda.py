@@ -16,21 +16,21 @@ GROUP_ITERATIONS = 30
 def learn_proportions(
     train: csr_matrix, test: csr_matrix, n_topics: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Topic proportions of the training and of the test documents under a model that was learned
-    on the training documents."""
+    """Fit a model to the training documents, and return the topic proportions of training and test
+    documents."""
     model = _make(n_topics, seed, TRAIN_ITERATIONS)
     own: Floats = model.fit_transform(train)
     return own, model.transform(test)
 
 
 def group_documents(documents: csr_matrix, n_groups: int, seed: int) -> Ints:
-    """The group of each document: its largest topic under a model of these documents alone."""
+    """Return the group of each document: its largest topic in a model of these documents."""
     model = _make(n_groups, seed, GROUP_ITERATIONS)
     return choose_groups(model.fit_transform(documents))
 
 
 def choose_groups(proportions: Floats) -> Ints:
-    """The topic with the highest proportion in each document."""
+    """Return the topic with the highest proportion in each document."""
     groups: Ints = proportions.argmax(axis=1)
     return groups
 

@@ -1,4 +1,4 @@
-"""LB: how unlikely a document is under the null model of ATD, for its length."""
+"""LB: how unlikely a document of its length is under the null model of ATD."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 
 
 def score_documents(test: Block, table: WordTable) -> Floats:
-    """Minus the log-likelihood per word; a document without a word that the model knows has none
-    to be unlikely."""
+    """Return the negative log-likelihood per word, 0 for documents without known words."""
     fit = fit_block(test, table)
     scores: Floats = -fit.log_likelihoods / np.maximum(fit.lengths, 1)
     return scores

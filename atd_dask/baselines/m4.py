@@ -1,8 +1,9 @@
-"""M4, the mixture of multinomial mixture models: groups of documents, each of one of a few genres.
+"""M4, the mixture of multinomial mixture models: groups of documents, each with one of a few
+genres.
 
-The groups are given. Word probabilities β, genre proportions π and the Dirichlet parameters α of
-each genre are learned on groups of training documents by variational EM; a test document's score is
-the entropy of its topic proportions' approximate posterior.
+The groups are given. Variational EM learns the word probabilities β, the genre proportions π and
+the Dirichlet parameters α of each genre from groups of training documents. The score of a test
+document is the entropy of the approximate posterior of its topic proportions.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atd_dask.kernels.genres import infer_genres, infer_topics, sum_log_proportions
-from atd_dask.kernels.model import Floats, Ints
+from atd_dask.kernels.model import Floats, Ints, Rows
 from atd_dask.kernels.streams import open_stream
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 ITERATIONS = 25  # of EM
 TEST_ITERATIONS = 10
-STEPS = 20  # of φ and γ of one document
+STEPS = 20  # for φ and γ of one document
 TOLERANCE = 1e-3
 ALPHA_STEPS = 20
-START_COUNT = 0.1  # of every word under every topic
-LEAST_COUNT = 1e-6  # likewise, in EM
+START_COUNT = 0.1  # of every word in every topic
+LEAST_COUNT = 1e-6  # the same during EM
 LEAST_SHARE = 1e-10  # of a genre
 LEAST_ALPHA = 1e-4
 
@@ -41,7 +42,7 @@ class GenreModel:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is believed of documents and their groups."""
+    """The posterior of documents and their groups."""
 
     gamma: Floats  # documents × topics
     genres: Floats  # groups × genres
@@ -49,8 +50,8 @@ class Posterior:
 
 
 def learn(train: csr_matrix, groups: Ints, n_topics: int, n_genres: int, seed: int) -> GenreModel:
-    """The model of training documents in `n_topics` groups. Topics start from the words of the
-    groups, which are as many; genres from random weights."""
+    """Fit the model to training documents in `n_topics` groups. Topics start from the words of the
+    groups, genres from random weights."""
     model, posterior = start(train, groups, n_topics, n_genres, seed)
     for _ in range(ITERATIONS):
         posterior = infer(model, train, groups, posterior)
@@ -71,7 +72,7 @@ def start(
 
 
 def score_documents(model: GenreModel, test: csr_matrix, groups: Ints) -> Floats:
-    """The entropy −E[log q(θ_d)] of each test document; `groups` are those of the test batch."""
+    """Return the entropy −E[log q(θ_d)] of each test document; `groups` are those of the batch."""
     weights = np.tile(model.pi, (int(groups.max(initial=0)) + 1, 1))
     posterior = _init_posterior(model, test, weights)
     for _ in range(TEST_ITERATIONS):
@@ -80,7 +81,7 @@ def score_documents(model: GenreModel, test: csr_matrix, groups: Ints) -> Floats
 
 
 def _init_posterior(model: GenreModel, documents: csr_matrix, genres: Floats) -> Posterior:
-    """Where inference starts: every topic has an equal part of a document's words."""
+    """Initialise inference: every topic has an equal share of a document's words."""
     n_topics = model.beta.shape[1]
     lengths = np.asarray(documents.sum(axis=1), dtype=np.float64)
     return Posterior(np.tile(1.0 + lengths / n_topics, n_topics), genres, np.zeros((0, n_topics)))
@@ -89,20 +90,11 @@ def _init_posterior(model: GenreModel, documents: csr_matrix, genres: Floats) ->
 def infer(
     model: GenreModel, documents: csr_matrix, groups: Ints, posterior: Posterior
 ) -> Posterior:
-    """The E-step: the topics of documents given the genres, then the genres given the topics."""
+    """Run an E-step: the topics of documents given the genres, then the genres given the topics."""
     prior = (posterior.genres @ model.alpha)[groups]
     gamma, mass = posterior.gamma.copy(), np.zeros_like(model.beta)
-    infer_topics(
-        documents.indptr.astype(np.int64),
-        documents.indices,
-        documents.data,
-        model.beta,
-        prior,
-        gamma,
-        mass,
-        STEPS,
-        TOLERANCE,
-    )
+    rows = Rows(documents.indptr.astype(np.int64), documents.indices, documents.data)
+    infer_topics(rows, model.beta, prior, gamma, mass, STEPS, TOLERANCE)
     n_groups = len(posterior.genres)
     sums = sum_log_proportions(gamma, groups, n_groups)
     sizes = np.bincount(groups, minlength=n_groups)
@@ -110,14 +102,14 @@ def infer(
 
 
 def update(model: GenreModel, posterior: Posterior, groups: Ints) -> GenreModel:
-    """The M-step."""
+    """Run an M-step."""
     n_groups = len(posterior.genres)
     beta = posterior.mass + LEAST_COUNT
     pi = np.maximum(posterior.genres.mean(axis=0), LEAST_SHARE)
     sums = sum_log_proportions(posterior.gamma, groups, n_groups)
     sizes = np.bincount(groups, minlength=n_groups)
     n_docs = posterior.genres.T @ sizes
-    # A genre that no document has keeps its parameters.
+    # A genre without documents keeps its parameters.
     used = n_docs > 1e-6
     means = (posterior.genres.T @ sums)[used] / n_docs[used, None]
     alpha = model.alpha.copy()
@@ -126,8 +118,10 @@ def update(model: GenreModel, posterior: Posterior, groups: Ints) -> GenreModel:
 
 
 def fit_dirichlet(alpha: Floats, means: Floats) -> Floats:
-    """Steps from `alpha` towards the parameters under which E[log θ] is `means`, row by row: the
-    fixed point ψ(α_k) = ψ(Σα) + means_k, each step of which raises the likelihood."""
+    """Iterate from `alpha` towards the parameters for which E[log θ] is `means`, row by row.
+
+    Each step of the fixed-point iteration ψ(α_k) = ψ(Σα) + means_k raises the likelihood.
+    """
     from scipy.special import digamma
 
     for _ in range(ALPHA_STEPS):
@@ -137,7 +131,7 @@ def fit_dirichlet(alpha: Floats, means: Floats) -> Floats:
 
 
 def _invert_digamma(y: Floats) -> Floats:
-    """By Newton's method; five steps from this start give all digits."""
+    """Invert ψ by Newton's method; five steps from this start give full precision."""
     from scipy.special import digamma, polygamma
 
     x: Floats = np.where(y >= -2.22, np.exp(np.minimum(y, 700.0)) + 0.5, -1.0 / (y - digamma(1.0)))
@@ -147,7 +141,7 @@ def _invert_digamma(y: Floats) -> Floats:
 
 
 def measure_entropy(gamma: Floats) -> Floats:
-    """The entropy of Dirichlet distributions, a row each."""
+    """Return the entropy of a Dirichlet distribution for each row."""
     from scipy.special import digamma, gammaln
 
     total = gamma.sum(axis=1)

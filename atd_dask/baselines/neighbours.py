@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Distances:
-    """For each K, of the test documents: the distance R_K, and the share of training documents
-    whose own is larger. The larger the distance, the smaller the p-value; distances also tell
-    apart documents of the same p-value."""
+    """The distance R_K of the test documents for each K, and the share of training documents whose
+    distance is larger, which is the p-value. Distances also break ties between p-values."""
 
     distances: Floats  # K × documents
     p_values: Floats  # K × documents
@@ -27,8 +26,8 @@ class Distances:
 def compare_distances(
     train: csr_matrix | Floats, test: csr_matrix | Floats, numbers: Sequence[int]
 ) -> Distances:
-    """Distance is one minus the cosine. A training document is no neighbour of its own; where there
-    are fewer than K others, the farthest counts."""
+    """Compare cosine distances to the K-th nearest training document. A training document is not
+    its own neighbour; with fewer than K others, the farthest counts."""
     from sklearn.neighbors import NearestNeighbors
 
     most = min(max(numbers), train.shape[0] - 1)
@@ -43,12 +42,12 @@ def compare_distances(
 
 
 def _sort(distances: Any) -> Floats:
-    """Nearest first, and none below 0 by rounding."""
+    """Sort distances in ascending order, and clip rounding errors below 0."""
     return np.sort(np.maximum(distances, 0.0), axis=1)
 
 
 def rank(values: Floats, others: Floats) -> Floats:
-    """The share of the others that are larger than each value."""
+    """Return the share of the others that exceed each value."""
     ordered = np.sort(others)
     larger = len(ordered) - np.searchsorted(ordered, values, side="right")
     return larger / max(len(ordered), 1)

@@ -1,6 +1,6 @@
-"""One-class support vector machines on counts of words over the length of the document.
+"""One-class support vector machines on relative word frequencies.
 
-All settings see the same inner products, which are far more work than a machine that has them.
+All settings share the same inner products, which take far longer than fitting a machine.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CACHE_MEGABYTES = 500
 
 @dataclass(frozen=True)
 class Products:
-    """Inner products of documents; memory grows with the square of the training documents."""
+    """Inner products of documents; memory is quadratic in the training documents."""
 
     train: Floats  # train × train
     test: Floats  # test × train
-    test_squares: Floats  # test: of each with itself
+    test_squares: Floats  # test: squared norms
 
     @classmethod
     def of(cls, train: csr_matrix, test: csr_matrix) -> Products:
@@ -36,8 +36,8 @@ class Products:
 
 
 def score_documents(products: Products, nu: float, gamma: float | None) -> Floats:
-    """How far each test document is outside; above 0 it is called an anomaly. The kernel is linear,
-    or with `gamma` the radial one."""
+    """Return how far outside each test document is; above 0 it counts as an anomaly. The kernel is
+    linear, or RBF with `gamma`."""
     from sklearn.svm import OneClassSVM
 
     own, other = products.train, products.test
@@ -53,7 +53,7 @@ def score_documents(products: Products, nu: float, gamma: float | None) -> Float
 
 
 def _rbf_kernel(products: Floats, squares: Floats, other_squares: Floats, gamma: float) -> Floats:
-    """exp(−γ‖x − y‖²) from inner products."""
+    """Compute exp(−γ‖x − y‖²) from inner products."""
     values = 2.0 * products
     values -= squares[:, None]
     values -= other_squares

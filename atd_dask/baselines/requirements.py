@@ -1,4 +1,4 @@
-"""What the methods to compare with need."""
+"""The requirements of the baselines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from atd_dask.errors import UserError
 def check_baselines() -> None:
     if find_spec("sklearn") is None:
         raise UserError(
-            "the methods to compare with need scikit-learn, which cannot be found:"
+            "the baselines need scikit-learn, which is not installed:"
             " pip install 'atd-dask[baselines]'"
         )

@@ -1,1 +1,1 @@
-"""What measures."""
+"""Benchmarks."""

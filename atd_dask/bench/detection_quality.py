@@ -1,8 +1,8 @@
-"""Measuring detection: what each rule does to the clusters that are found.
+"""Measures detection: the effect of each rule on the clusters found.
 
-All variants see the same null models, one for each seed. Beside the paper's own split of a corpus,
-`corpus:class,class` makes another: these classes are taken out of training and put into the batch,
-the paper's are left out.
+All variants use the same null models, one for each seed. Besides the paper's own split of a corpus,
+`corpus:class,class` makes another: these classes are moved from training to the batch, and those of
+the paper are left out.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 REPLICATES = 200  # of B2: enough for the level 0.01
 TIMED_REPLICATES = 1000
 TIMED_DOCUMENTS = 85  # at most, of the first cluster
-NORMAL_SHARE = 0.25  # of the normal documents, those that go into the batch of another split
+NORMAL_SHARE = 0.25  # of the normal documents, for the batch of another split
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Split:
-    """A corpus as it is measured."""
+    """A corpus prepared for measurement."""
 
     name: str
     config: RunConfig
@@ -72,7 +72,7 @@ class Split:
 
 
 def list_variants() -> dict[str, DetectionConfig]:
-    """The default, what each of its rules does by itself, and the paper's."""
+    """Return the default rules, variants with one rule changed, and the paper's rules."""
     significance = SignificanceConfig(replicates=REPLICATES)
     default = DetectionConfig(significance=significance)
     alone = replace(significance, searches=0)
@@ -98,7 +98,7 @@ def bench_detection(
     ingest: Ingest,
     progress: Progress,
 ) -> Iterator[list[Row]]:
-    """A table for each corpus, as soon as it is measured."""
+    """Yield a table for each corpus, as soon as it is measured."""
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
         connect(ClusterOptions(local=LocalOptions(workers=2, threads=1))) as client,
@@ -142,15 +142,15 @@ def split_anew(
     left_out: Sequence[str],
     anomalous: Sequence[str],
 ) -> tuple[dict[str, Block], dict[str, Labels]]:
-    """The same documents with other classes as anomalous: all documents of these and a share of the
-    normal ones are the batch. Documents of the classes `left_out` are in no part."""
+    """Split the documents with other classes as anomalous: the batch has all their documents and a
+    share of the normal ones. Documents of the classes `left_out` are in no part."""
     whole = Block.concatenate([parts[part] for part in PARTS])
     every = [label for part in PARTS for label in labels[part]]
     unusual = np.array([bool(set(anomalous) & set(label)) for label in every])
     gone = np.array([bool(set(left_out) & set(label)) for label in every])
     for wanted in anomalous:
         if not any(wanted in label for label in every):
-            raise InputError(f"a class of another split must have documents, {wanted} has none")
+            raise InputError(f"a class of another split must have documents, but {wanted} has none")
     normal = np.flatnonzero(~unusual & ~gone)
     normal = open_stream(1, f"bench/split/{','.join(anomalous)}").permutation(normal)
     n_test = int(NORMAL_SHARE * len(normal))
@@ -209,11 +209,11 @@ def _summarise(runs: Sequence[dict[str, float]]) -> dict[str, str]:
 def bench_speed(
     name: str, corpora: str | None, reference: str | None, ingest: Ingest, progress: Progress
 ) -> list[Row]:
-    """How long the pieces of a detection take, and what their distribution adds.
+    """Measure how long the pieces of a detection take, and the overhead of distributing them.
 
-    Kernel time is CPU time in this process; the time of a cluster passes while its one or two
-    workers, a thread each, do the same replicates. The null model is one that is trained here, or
-    that of the authors in the folder `reference`.
+    Kernel time is CPU time of this process. The time of a cluster is wall-clock time, with one or
+    two workers of one thread each computing the same replicates. The null model is trained here, or
+    is that of the authors in the folder `reference`.
     """
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
@@ -245,7 +245,7 @@ def bench_speed(
 
 
 def read_reference(name: str, folder: str) -> WordTable:
-    """The null model that the authors' programs learned from a corpus of the paper."""
+    """Read the null model that the authors' program learned from a corpus of the paper."""
     path = Path(folder, f"{name}_null_model.npz")
     try:
         with np.load(path) as model:
@@ -257,7 +257,7 @@ def read_reference(name: str, folder: str) -> WordTable:
 
 
 def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
-    """The time that passes while a cluster of processes scores the replicates."""
+    """Return the wall-clock time in which a cluster of processes scores the replicates."""
     replicates = WholeReplicates(bootstrap)
     with connect(ClusterOptions(local=LocalOptions(workers=workers, threads=1))) as client:
         run_on_workers(client, compile_detection)
@@ -268,7 +268,8 @@ def _score_on(workers: int, bootstrap: ClusterBootstrap) -> float:
 
 
 def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, ClusterBootstrap]:
-    """The grower and the seed of the first cluster, and its bootstrap; everything is compiled."""
+    """Return the grower, the growth and the bootstrap of the first cluster, with everything
+    compiled."""
     rules = replace(make_rules(DetectionConfig()), settle=False, seeds=1)
     fitter = rules.fitter(table)
     runner = Runner()

@@ -1,5 +1,5 @@
-"""Measuring the first answer: `find()` on strings in a script of five lines, each time in a new
-process, with nothing compiled and with everything compiled."""
+"""Measures the time to the first answer: a script of five lines that calls `find()`, in a new
+process each time, with a cold and a warm cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(found)
 def bench_find(
     n_normal: int, n_batch: int, repeats: int, progress: Progress
 ) -> list[dict[str, Any]]:
-    """A row for an empty cache folder, another one every time, and a row for one that was used."""
+    """Measure with an empty cache folder, a new one each time, and again with the filled one."""
     documents = json.dumps(draw_strings(n_normal, n_batch))
     runs: dict[str, list[Usage]] = {"cold": [], "warm": []}
     said: dict[str, str] = {}
@@ -61,7 +61,7 @@ def bench_find(
 
 
 def draw_strings(n_normal: int, n_batch: int, seed: int = 1) -> tuple[list[str], list[str]]:
-    """Normal documents, and a batch in which some at its end share a topic of their own."""
+    """Draw normal documents, and a batch whose last documents share a new topic."""
     n_planted = min(PLANTED.size, n_batch // 4)
     planted = [Planted(PLANTED.label, n_planted, PLANTED.share)]
     shape = Shape(n_train=n_normal)
@@ -76,7 +76,7 @@ def draw_strings(n_normal: int, n_batch: int, seed: int = 1) -> tuple[list[str],
 
 
 def _name_words(seed: int, n_words: int) -> list[str]:
-    """Different words of four syllables, none of which is cut as an English ending."""
+    """Make distinct words of four syllables, none of which ends in an English suffix."""
     stream = open_stream(seed, "bench/find/words")
     syllables = [a + b for a in "bdfgkmnprtvz" for b in "aou"]
     numbers = stream.choice(len(syllables) ** 4, n_words, replace=False).tolist()
@@ -87,7 +87,7 @@ def _name_words(seed: int, n_words: int) -> list[str]:
 
 
 def _find(documents: str, cache: Path) -> tuple[Usage, str]:
-    """What the script uses, from the start of its process to its end, and what it prints."""
+    """Run the script, and return its usage of resources and its output."""
     with measure() as usage:
         ended = subprocess.run(
             [sys.executable, "-c", SCRIPT],
@@ -98,5 +98,5 @@ def _find(documents: str, cache: Path) -> tuple[Usage, str]:
             check=False,
         )
     if ended.returncode != 0:
-        raise AtdError(f"the script must run to its end, but: {ended.stderr.strip()}")
+        raise AtdError(f"the script failed: {ended.stderr.strip()}")
     return usage, ended.stdout.strip()

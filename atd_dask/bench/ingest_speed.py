@@ -1,6 +1,6 @@
-"""Measuring this machine: how fast, and in how much memory, beside the tools that people know.
+"""Measures ingest: speed and memory, next to well-known tools.
 
-Speeds are ratios within one run: documents for each second of CPU time, of all processes together.
+Speed is documents per second of CPU time of all processes. Compare only within one run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ N_WORDS = 50_000
 
 
 def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[dict[str, Any]]:
-    """Ingest of generated documents from jsonl, and scikit-learn's CountVectorizer on the same
-    text with the same tokeniser."""
+    """Measure ingest of generated documents from jsonl, and scikit-learn's CountVectorizer on the
+    same text with the same tokeniser."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         path = Path(folder, "documents.jsonl")
         with progress.task("write documents", n_docs, "documents") as task:
@@ -46,7 +46,7 @@ def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[dict[s
 
 
 def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
-    """Writes documents of Zipf-distributed words, a line of JSON each; gives how many at a time."""
+    """Write documents of Zipf-distributed words as JSON lines, yielding how many at a time."""
     stream = open_stream(seed, "bench/documents")
     syllables = np.array([a + b for a in "bcdfghklmnprstvz" for b in "aeiou"])
     picks = stream.integers(len(syllables), size=(N_WORDS, 5))

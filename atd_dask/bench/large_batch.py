@@ -1,8 +1,7 @@
-"""Measuring detection in a large batch: how long, in how much memory, and whether what was put into
-it is found.
+"""Measures detection in a large batch: time, memory, and whether the planted documents are found.
 
-Ten normal topics over 5,000 words. A document of the batch has about 100 words, most of them from
-one of the topics; those that are planted have half of them from a topic that no other has.
+There are ten normal topics over 5,000 words. A document of the batch has about 100 words, most of
+them from one of the topics. Half of the words of a planted document come from a new topic.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ REPLICATES = 100  # of B2: enough for the level 0.01
 
 
 def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
-    """Looks for the first cluster of a generated batch, with two workers of one thread."""
+    """Find the first cluster of a generated batch, with two workers of one thread each."""
     rules = make_rules(
         DetectionConfig(
-            # A search in held-out documents would need twice as many normal ones.
+            # Searches in held-out documents would need twice as many normal documents.
             significance=SignificanceConfig(replicates=REPLICATES, searches=0),
             max_clusters=1,
         )
@@ -95,7 +94,7 @@ def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
 
 
 def choose_planted(n_docs: int) -> NDArray[np.int64]:
-    """The rows of the planted documents, spread over the batch."""
+    """Choose the rows of the planted documents, spread over the batch."""
     n_planted = min(N_PLANTED, n_docs // 10)
     return np.arange(n_planted) * (n_docs // max(n_planted, 1))
 
@@ -103,7 +102,7 @@ def choose_planted(n_docs: int) -> NDArray[np.int64]:
 def write_part(
     path: Path, part: str, n_docs: int, planted: NDArray[np.int64], advance: Any
 ) -> CorpusStore:
-    """Writes documents without holding more than some of them."""
+    """Write documents batch by batch, to save memory."""
     with CorpusWriter(path, [f"w{word:04d}" for word in range(N_WORDS)]) as writer:
         for batch in draw_documents(part, n_docs, planted):
             writer.append(batch)
@@ -140,9 +139,11 @@ def draw_documents(part: str, n_docs: int, planted: NDArray[np.int64]) -> Iterat
 
 
 def draw_topics() -> NDArray[np.float64]:
-    """Topics × words, the last topic that of the planted documents. All share the frequencies of
-    words, of which some are far more frequent in a topic; in the last one these are rare ones, so
-    that its documents are among those from which clusters start."""
+    """Draw topics × words; the last topic is that of the planted documents.
+
+    All topics share the frequencies of words, but in each some words are far more frequent. In the
+    last topic these are rare words, so that its documents are among the starts of clusters.
+    """
     stream = open_stream(1, "bench/batch/topics")
     shared = 1.0 / (np.arange(N_WORDS, dtype=np.float64) + 200.0)
     shared /= shared.sum()
@@ -158,7 +159,7 @@ def _draw_topic(
     n_salient: int,
     share: float,
 ) -> NDArray[np.float64]:
-    """A topic with a share of its words from some salient ones."""
+    """Draw a topic with a given share of salient words."""
     topic = (1 - share) * shared
     topic[stream.choice(among, n_salient, replace=False)] += share / n_salient
     return topic

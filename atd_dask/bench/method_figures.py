@@ -1,4 +1,4 @@
-"""How ATD and the methods beside it do on a corpus of the paper."""
+"""The figures of ATD and the baselines on a corpus of the paper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from atd_dask.storage.run_layout import RunLayout
 def summarise_atd(
     evaluations: Sequence[Evaluation], name: str = "ATD", documents: bool = True
 ) -> MethodFigures:
-    """ATD over its seeds; by its clusters alone, or by their documents too."""
+    """Summarise ATD over seeds, by its clusters and optionally by their documents."""
     groups = [one.group for one in evaluations]
     remaining = [one.group_of_remaining for one in evaluations]
     single = [one.individual for one in evaluations]
@@ -39,7 +39,7 @@ def summarise_atd(
 def judge_method(
     name: str, tasks: Sequence[Task], trials: Sequence[Sequence[Trial]]
 ) -> MethodFigures:
-    """For every seed the best of the grid, for groups and for documents apart."""
+    """Choose the best of the grid for every seed, separately for groups and for documents."""
     groups, documents = [], []
     for task, some in zip(tasks, trials, strict=True):
         judged = [judge_groups(task, t.scores, t.weights, t.counted, t.groups) for t in some]
@@ -55,7 +55,7 @@ def judge_method(
     whole = [one.whole for one, _ in groups]
     remaining = [one.remaining for one, _ in groups]
     single = [one for one, _ in documents]
-    alone = name != "M4"  # the paper has it for groups only
+    alone = name != "M4"  # the paper reports M4 for groups only
     return MethodFigures(
         name,
         spread(whole, "f1"),
@@ -71,7 +71,7 @@ def judge_method(
 
 
 def sample_words(name: str, config: RunConfig, result: Result, test: CorpusStore) -> Words | None:
-    """The words of the topic that has a column in the paper, if it was found."""
+    """Sample the words of the topic that has a column in the paper, if it was found."""
     cluster = find_cluster(result, paper.WORDS[name][0]) if name in paper.WORDS else None
     if cluster is None:
         return None

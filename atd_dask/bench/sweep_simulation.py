@@ -1,12 +1,12 @@
-"""A simulated quarter: daily sweeps of a repository that grows, drifts, and has outbreaks.
+"""Simulates a quarter: daily sweeps of a repository with growth, drift and outbreaks.
 
-Documents are generated. Every day some come of ten subjects, whose words change slowly: from each
-day on a salient word of one subject fades, and another takes its place, which nobody has used
-before or which is a word of others. An outbreak is a topic of its own on half of each of its
-documents, which come in over three days.
+Documents are generated. Every day brings documents on ten subjects, whose words change slowly: each
+day a salient word of one subject starts to fade, and another takes its place, either a new word or
+one of another subject. An outbreak is a new topic on half of each of its documents, which arrive
+over three days.
 
-Sweeps are processes of the command itself, on one cluster. Some are killed before, at moments drawn
-from the seed, together with the processes of a cluster that they started for themselves.
+Sweeps run the command itself, each in a process of its own. Before some of them, a sweep is started
+and killed at a random moment, together with the processes of its cluster.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DOMINANT = 0.85
 OUTBREAK_DAYS = 3
 OUTBREAK_DOCUMENTS = 30
 OUTBREAK_SHARE = 0.5
-FADING = 15  # days in which a word fades
+FADING = 15  # days until a word has faded
 KILLED = 1 / 3  # of the sweeps
 
 COMMAND = (sys.executable, "-c", "from atd_dask.cli.command import main; main()")
@@ -64,7 +64,7 @@ sweep: {window: 3}
 
 @dataclass(frozen=True)
 class Outbreak:
-    """Documents with a topic of their own, from one day on."""
+    """Documents on a new topic, from some day on."""
 
     number: int
     first_day: int
@@ -77,14 +77,14 @@ class Outbreak:
 
 @dataclass(frozen=True)
 class World:
-    """What documents are about, day by day. Everything follows from the seed."""
+    """What documents are about, day by day; the seed determines everything."""
 
     seed: int
     outbreaks: tuple[Outbreak, ...]
 
     @classmethod
     def of(cls, seed: int, n_days: int, n_outbreaks: int) -> World:
-        """Outbreaks lie in equal parts of the time, each somewhere in its part."""
+        """Divide the time into equal parts, with an outbreak at a random time in each."""
         stream = open_stream(seed, "sweeps/outbreaks")
         part = n_days // max(n_outbreaks, 1)
         outbreaks = []
@@ -96,7 +96,8 @@ class World:
         return cls(seed, tuple(outbreaks))
 
     def topics(self, day: int) -> NDArray[np.float64]:
-        """Word probabilities of the subjects on a day; words from `N_WORDS` on are new ones."""
+        """Return the word probabilities of the subjects on a day; words from `N_WORDS` on are
+        new."""
         stream = open_stream(self.seed, "sweeps/subjects")
         width = N_WORDS // N_SUBJECTS
         weights = np.zeros((N_SUBJECTS, N_WORDS + day + 1))
@@ -120,7 +121,7 @@ class World:
         return topics
 
     def draw_day(self, day: int, n_docs: int) -> Iterator[dict[str, Any]]:
-        """The documents of a day; day 0 is before the first sweep."""
+        """Draw the documents of a day; day 0 is before the first sweep."""
         stream = open_stream(self.seed, f"sweeps/day {day}")
         topics = self.topics(day)
         for number in range(n_docs):
@@ -155,7 +156,7 @@ class World:
 
 
 def _spell(number: int) -> str:
-    """A word of letters for a number."""
+    """Spell a number as a word."""
     letters = []
     for _ in range(4):
         number, index = divmod(number, 20)
@@ -165,7 +166,7 @@ def _spell(number: int) -> str:
 
 @dataclass
 class Quarter:
-    """What came of it."""
+    """The outcome of a simulation."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
     found: dict[int, list[tuple[int, list[str]]]] = field(default_factory=dict)
@@ -183,7 +184,7 @@ def bench_sweeps(
     overrides: Sequence[str],
     progress: Progress,
 ) -> list[dict[str, Any]]:
-    """Simulates so many days; gives a row for each outbreak, for false alarms, and for times."""
+    """Simulate the days, and return rows for the outbreaks, the false alarms and the times."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as scratch:
         home = Path(folder or scratch)
         home.mkdir(parents=True, exist_ok=True)
@@ -201,7 +202,7 @@ def simulate(
     progress: Progress,
     killed: float = KILLED,
 ) -> Quarter:
-    """Lets the days go by; the sweeps are in the folder `runs/quarter` of `home`."""
+    """Simulate day by day; the sweeps are in the folder `runs/quarter` of `home`."""
     (home / "repository").mkdir()
     (home / "conf.yaml").write_text(CONFIG)
     _write(home / "normal.jsonl", world.draw_day(0, 15 * n_docs))
@@ -252,7 +253,7 @@ def _sweep(home: Path, arguments: Sequence[str]) -> float:
 
 
 def _kill(home: Path, arguments: Sequence[str], delay: float) -> bool:
-    """Starts a sweep, and after a while kills it with all its processes; False if it was faster."""
+    """Start a sweep, and kill it with all its processes after a while; False if it ended first."""
     process = subprocess.Popen(
         [*COMMAND, "sweep", "conf.yaml", *arguments],
         cwd=home,
@@ -272,7 +273,7 @@ def _kill(home: Path, arguments: Sequence[str], delay: float) -> bool:
 def _read_clusters(
     home: Path, lines: Sequence[dict[str, Any]]
 ) -> dict[int, list[tuple[int, list[str]]]]:
-    """For each cluster the sweeps that told of it, with the ids that were told."""
+    """Map each cluster to the sweeps that reported it, with the ids reported."""
     found: dict[int, list[tuple[int, list[str]]]] = {}
     for line in lines:
         if not line["clusters"]:
@@ -285,7 +286,7 @@ def _read_clusters(
 
 
 def make_rows(world: World, quarter: Quarter) -> list[dict[str, Any]]:
-    """A row for each outbreak, the false alarms, and how long sweeps took."""
+    """Make a row for each outbreak, the false alarms, and the duration of sweeps."""
     rows = []
     true: set[int] = set()
     for outbreak in world.outbreaks:

@@ -1,11 +1,11 @@
-"""Measuring training: the null model beside the LDA of other packages, and the search over orders.
+"""Measures training: the null model next to the LDA of other packages, and order selection.
 
-Every method gets the same counts and the same number of topics, one thread, and its own defaults
-for priors. CPU time is that of training alone: kernels are compiled before, documents are brought
-into each package's form before, and proportions of test documents are found after it.
+Every method gets the same counts, the same number of topics, one thread, and its own default
+priors. CPU time is that of training only: compilation and the conversion of documents come before,
+and the proportions of test documents after.
 
-The likelihood is that of document completion: each test document is cut into two halves, token by
-token; its topic proportions come from the first, and the words of the second are predicted.
+The likelihood is that of document completion: the tokens of each test document are split into two
+halves; the first one determines its topic proportions, and the words of the second are predicted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import run_on_workers
 from atd_dask.distribution.training import Training, train_restarts
 from atd_dask.errors import InputError, UserError
-from atd_dask.estimators.topic_model import ParsimoniousTopicModel, as_corpus
+from atd_dask.estimators.corpora import as_corpus
+from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.kernels.fitting import fit_block
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.statistics import collect_block
@@ -51,11 +52,11 @@ if TYPE_CHECKING:
 PACKAGES = ("gensim", "sklearn", "tomotopy")
 GENSIM_PASSES = 10
 TOMOTOPY_ITERATIONS = 1000
-SMOOTHING = 1000.0  # tokens; between 300 and 3000 it makes little difference
+SMOOTHING = 1000.0  # tokens; anything from 300 to 3000 makes little difference
 RESTARTS = 4  # on one worker, and on two
 
-# The least probability that a word counts with, so that its logarithm is finite. It is far below
-# what any method means to say: a larger one would be a gift to methods that rule words out.
+# The smallest probability of a word, so that its logarithm is finite. It is far below what any
+# method would predict; a larger one would favour methods that rule words out.
 FLOOR = 1e-300
 
 Row = dict[str, Any]
@@ -71,7 +72,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class Material:
-    """A corpus as it is measured."""
+    """A corpus prepared for measurement."""
 
     name: str
     topics: TopicsConfig
@@ -82,7 +83,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a method made of the training documents and of the observed halves."""
+    """What a method learned from the training documents and the observed halves."""
 
     words: Floats  # topics × words: probabilities
     proportions: Floats  # documents × topics
@@ -92,7 +93,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class SelectedOrder:
-    """One search over orders."""
+    """The result of one order selection."""
 
     seed: int
     bic: float
@@ -106,14 +107,13 @@ class SelectedOrder:
 def bench_training(
     names: Sequence[str], corpora: str | None, n_seeds: int, ingest: Ingest, progress: Progress
 ) -> Iterator[list[Row]]:
-    """Tables, each as soon as it is measured: for every corpus the searches over orders and the
-    comparison at the order of the best of them, and in the end what workers and compilation do to
-    the time that passes."""
+    """Yield tables as they are measured: for every corpus the order selections and the comparison
+    at the best order, and finally the effect of workers and compilation on wall-clock time."""
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if missing:
         raise UserError(
-            f"the packages to compare with must be installed, but {' and '.join(missing)} cannot be"
-            " found: pip install 'atd-dask[bench]'"
+            f"the packages to compare with must be installed, but {' and '.join(missing)} are"
+            " missing: pip install 'atd-dask[bench]'"
         )
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         materials = _prepare(names, corpora, folder, ingest, progress)
@@ -149,8 +149,8 @@ def _read(config: RunConfig) -> Material:
 
 
 def split_halves(documents: csr_matrix, known: np.ndarray[Any, Any]) -> Halves:
-    """Cuts the tokens of `known` words of each document into two halves at random, the second the
-    larger one if they are odd. Documents with fewer than two such tokens are left out."""
+    """Split the tokens of `known` words of each document at random into halves, the second one
+    larger if the number is odd. Documents with fewer than two such tokens are left out."""
     from scipy.sparse import csr_matrix
 
     entries = documents.tocoo()
@@ -173,8 +173,8 @@ def split_halves(documents: csr_matrix, known: np.ndarray[Any, Any]) -> Halves:
 def complete_documents(
     proportions: Floats, words: Floats, held_out: csr_matrix
 ) -> tuple[float, int]:
-    """The log-likelihood per word of the held-out tokens, and how many of them are less probable
-    than `FLOOR`, with which they count."""
+    """Return the log-likelihood per word of the held-out tokens, and how many of them were raised
+    to `FLOOR`."""
     entries = held_out.tocoo()
     probabilities = np.einsum("ek,ke->e", proportions[entries.row], words[:, entries.col])
     logs = np.log(np.maximum(probabilities, FLOOR))
@@ -183,17 +183,17 @@ def complete_documents(
 
 
 def count_lda_parameters(n_topics: int, n_words: int) -> int:
-    """Every topic has a probability for every word; they sum to one."""
+    """Count free parameters: every topic has a probability for every word, summing to one."""
     return n_topics * (n_words - 1)
 
 
 def count_parameters(table: WordTable) -> int:
-    """The words that topics have for themselves, and the words of the shared model."""
+    """Count free parameters: the topic-specific words, and the words of the shared model."""
     return len(table.probabilities) + int(np.count_nonzero(table.shared))
 
 
 def _clock(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of `work` and the CPU time that it took, with linear algebra on one thread."""
+    """Return the result of `work` and its CPU time, with linear algebra on one thread."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
@@ -205,7 +205,7 @@ def _clock(work: Callable[[], Any]) -> tuple[Any, float]:
 def learn_ptm(
     material: Material, n_topics: int | tuple[int, int], seed: int
 ) -> tuple[ParsimoniousTopicModel, Learned]:
-    """The parsimonious topic model at one order, or at the best of a range (least, most)."""
+    """Fit the parsimonious topic model at one order, or at the best of a range (least, most)."""
     model = ParsimoniousTopicModel(n_topics, step=material.topics.step, random_state=seed)
     _, seconds = _clock(lambda: model.fit(material.train))
     proportions = model.transform(material.halves.observed)
@@ -214,8 +214,8 @@ def learn_ptm(
 
 
 def learn_smoothed(material: Material, n_topics: int, seed: int) -> Learned:
-    """The same topics with a probability of their own for every word: its expected count, and
-    `SMOOTHING` tokens of the shared model. What this gains is what parsimony costs."""
+    """Fit the same topics with their own probability of every word: its expected count, smoothed
+    with `SMOOTHING` tokens of the shared model. The difference is the cost of parsimony."""
     model = ParsimoniousTopicModel(n_topics, random_state=seed)
     train, _ = as_corpus(material.train, None)
     block = train.rows(0, train.n_docs)
@@ -238,7 +238,7 @@ def learn_smoothed(material: Material, n_topics: int, seed: int) -> Learned:
 
 
 def learn_sklearn(method: str, material: Material, n_topics: int, seed: int) -> Learned:
-    """scikit-learn's LDA; the method is `batch` or `online`."""
+    """Fit scikit-learn's LDA; the method is `batch` or `online`."""
     from sklearn.decomposition import LatentDirichletAllocation
 
     model = LatentDirichletAllocation(n_topics, learning_method=method, random_state=seed, n_jobs=1)
@@ -248,7 +248,7 @@ def learn_sklearn(method: str, material: Material, n_topics: int, seed: int) -> 
 
 
 def learn_gensim(material: Material, n_topics: int, seed: int) -> Learned:
-    """gensim's LDA."""
+    """Fit gensim's LDA."""
     from gensim.models import LdaModel
 
     n_words = material.train.shape[1]
@@ -276,9 +276,9 @@ def _pairs(documents: csr_matrix) -> Iterator[list[tuple[int, int]]]:
 
 
 def learn_tomotopy(material: Material, n_topics: int, seed: int) -> Learned:
-    """tomotopy's LDA, by Gibbs sampling."""
+    """Fit tomotopy's LDA, which uses Gibbs sampling."""
     with warnings.catch_warnings():
-        # Its compiled types lack an attribute that Python wants them to have.
+        # Its compiled types lack an attribute that Python expects.
         warnings.filterwarnings("ignore", "builtin type", DeprecationWarning)
         import tomotopy
 
@@ -302,7 +302,7 @@ def _tokens(documents: csr_matrix) -> Iterator[list[str]]:
 
 
 def _learned(words: Floats, proportions: Floats, seconds: float) -> Learned:
-    """What an LDA learned; single precision is brought back to sums of one."""
+    """Return what an LDA learned, with single precision renormalised to sums of one."""
     words = words.astype(np.float64)
     proportions = proportions.astype(np.float64)
     return Learned(
@@ -335,7 +335,7 @@ def _search(material: Material, n_seeds: int, progress: Progress) -> list[Select
 
 
 def tabulate_searches(name: str, searches: Sequence[SelectedOrder], halves: Halves) -> list[Row]:
-    """A row for each search, and mean and range of them all; the least BIC is the best."""
+    """Make a row for each order selection, and one with the mean and range of all."""
     likelihoods = [
         complete_documents(search.learned.proportions, search.learned.words, halves.held_out)[0]
         for search in searches
@@ -359,7 +359,7 @@ def tabulate_searches(name: str, searches: Sequence[SelectedOrder], halves: Halv
 def _compare(
     material: Material, searches: Sequence[SelectedOrder], n_seeds: int, progress: Progress
 ) -> list[Row]:
-    """PTM beside LDA with as many topics as the best search has found."""
+    """Compare PTM with LDA, at the best number of topics."""
     best = min(searches, key=lambda search: search.bic)
     results: dict[str, list[Learned]] = {}
     total = len(METHODS) * n_seeds
@@ -404,7 +404,7 @@ def _row(
 
 
 def measure_workers(material: Material, progress: Progress) -> list[Row]:
-    """The time that passes while restarts are searched on one worker, and on two."""
+    """Measure the wall-clock time of restarts on one worker and on two."""
     topics = material.topics
     training = Training(
         material.store, OrderRange(topics.max, topics.min, topics.step), Convergence(), seed=1
@@ -429,7 +429,7 @@ def measure_workers(material: Material, progress: Progress) -> list[Row]:
 
 
 def measure_start(progress: Progress) -> list[Row]:
-    """The time that a new process takes from its start to a trained small model."""
+    """Measure the time from the start of a process to a trained small model."""
     rows = []
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-kernels-") as cache,
@@ -444,15 +444,15 @@ def measure_start(progress: Progress) -> list[Row]:
 
 
 def start_process(cache: str) -> None:
-    """Trains a small model in a new process, with compiled kernels kept in the folder `cache`."""
+    """Train a small model in a new process, with the compilation cache in the folder `cache`."""
     program = f"from {__name__} import train_generated; train_generated()"
     environment = {**os.environ, "ATD_DASK_CACHE": cache}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def train_generated() -> ParsimoniousTopicModel:
-    """Trains a small model and finds the topics of its documents, so that every kernel of training
-    is compiled."""
+    """Train a small model and transform its documents, so that every kernel of training is
+    compiled."""
     documents = generate_documents(n_docs=200, n_topics=4, n_words=200)
     model = ParsimoniousTopicModel((3, 8)).fit(documents)
     model.transform(documents)
@@ -460,7 +460,7 @@ def train_generated() -> ParsimoniousTopicModel:
 
 
 def generate_documents(n_docs: int, n_topics: int, n_words: int) -> Any:
-    """Counts, documents × words: half of a document's words are of its topic's own."""
+    """Draw counts (documents × words); half of a document's words are its topic's own."""
     stream = open_stream(1, "bench/generated")
     n_own = n_words // (2 * n_topics)
     counts = np.zeros((n_docs, n_words), np.int64)

@@ -1,4 +1,4 @@
-"""What a piece of work uses: time, CPU time and memory."""
+"""Measures the resources that work uses: time, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
     from atd_dask.storage.stage_notes import CorpusSummary
 
-    # The stage, as the pipelines have it.
+    # The stage of the pipelines.
     Ingest = Callable[[RunConfig, Client, Progress], CorpusSummary]
 
 
 @dataclass
 class Usage:
-    """What this process and its children used."""
+    """The resources used by this process and its children."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -32,7 +32,7 @@ class Usage:
 
 @contextmanager
 def measure() -> Iterator[Usage]:
-    """Fills in the usage when the block ends. Of children that ended before, their work counts."""
+    """Measure the block, including children that have ended; the usage is filled in at its end."""
     import psutil
 
     usage = Usage()
@@ -76,5 +76,5 @@ def measure() -> Iterator[Usage]:
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
-    """The mean of several runs, and the range if there is one."""
+    """Format the mean of several runs, with the range if there is one."""
     return Spread.of(values).show(digits)

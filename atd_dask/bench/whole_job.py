@@ -1,4 +1,4 @@
-"""Measuring the whole job: what a user waits for, and what all processes together work for it."""
+"""Measures the whole job: wall-clock time, and the CPU time of all processes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ COMMAND = (sys.executable, "-c", "from atd_dask.cli.command import main; main()"
 
 
 def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[str, Any]]:
-    """The job of a corpus in a process of its own, from its start to its end; twice, because only
-    the second time everything is compiled."""
+    """Measure the job of a corpus in a process of its own, twice: the second time everything is
+    compiled."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         config = paper_config(name, corpora, f"{folder}/{name}")
         path = Path(folder, f"{name}.yaml")
@@ -41,7 +41,7 @@ def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[s
                 )
             record = read_run(config.output)
             if ended.returncode != 0 or record is None:
-                raise AtdError(f"the job must run to its end, but: {ended.stderr.strip()}")
+                raise AtdError(f"the job failed: {ended.stderr.strip()}")
             rows.append(
                 {
                     "what": what,
@@ -55,7 +55,7 @@ def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[s
 
 
 def spell_out(part: Any) -> Any:
-    """A configuration as a file says it: those keys alone that are not at their default."""
+    """Return a configuration as it would be written in a file: only keys that are not defaults."""
     if isinstance(part, list | tuple):
         return [spell_out(value) for value in part]
     if not dataclasses.is_dataclass(part):

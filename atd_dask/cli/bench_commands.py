@@ -1,4 +1,4 @@
-"""`atd-dask bench`: what each part of the work takes on this machine."""
+"""`atd-dask bench`: measures each part of the work on this machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def bench() -> None:
-    """Measure this machine beside the tools that people know."""
+    """Measure this machine, next to well-known tools."""
 
 
 @bench.command("ingest")
-@click.option("--documents", default=1_000_000, help="How many documents to make.")
+@click.option("--documents", default=1_000_000, help="How many documents to generate.")
 @logging_options
 def bench_ingest(documents: int, progress: Progress) -> None:
-    """Ingest generated documents; scikit-learn's CountVectorizer reads the same text."""
+    """Ingest generated documents, and count them with scikit-learn's CountVectorizer."""
     from atd_dask.pipelines.bench import bench_ingest as measure
 
     _print_rows(measure(documents, progress))
@@ -39,7 +39,7 @@ def bench_ingest(documents: int, progress: Progress) -> None:
 def bench_train(
     corpora: tuple[str, ...], folder: str | None, seeds: int, progress: Progress
 ) -> None:
-    """Train on each CORPUS (reuters newsgroups) beside the LDA of other packages."""
+    """Train on each CORPUS (reuters newsgroups), next to the LDA of other packages."""
     from atd_dask.pipelines.bench import bench_training as measure
 
     names = corpora or ("reuters", "newsgroups")
@@ -54,11 +54,11 @@ def bench_train(
 @click.option(
     "--seeds", default=5, type=click.IntRange(min=1), help="How many null models to detect with."
 )
-@click.option("--default-only", is_flag=True, help="Leave out the other rules, and the speed.")
+@click.option("--default-only", is_flag=True, help="Skip the other rules and the speed.")
 @click.option(
     "--reference",
     metavar="DIR",
-    help="Measure the speed alone, with the authors' null model from this folder.",
+    help="Measure only the speed, with the authors' null model from this folder.",
 )
 @logging_options
 def bench_detect(
@@ -69,8 +69,8 @@ def bench_detect(
     reference: str | None,
     progress: Progress,
 ) -> None:
-    """Detect in each CORPUS (reuters synthetic newsgroups) by every rule; with CLASSes, those are
-    the anomalous ones. The speed is that on the first of them."""
+    """Detect in each CORPUS (reuters synthetic newsgroups) by every rule, and measure the speed on
+    the first one. With CLASSes, these are the anomalous ones."""
     from atd_dask.bench.detection_quality import list_variants
     from atd_dask.pipelines.bench import bench_detection, bench_speed
 
@@ -94,23 +94,25 @@ def bench_detect(
     "--half",
     type=click.Choice(["choose", "report", "both"]),
     default="choose",
-    help="Problems for choosing rules, those for when the rules are fixed, or both.",
+    help="Problems for choosing rules, problems for the final test, or both.",
 )
-@click.option("--only", metavar="GLOB", multiple=True, help="Take problems of such names.")
-@click.option("--nulls/--no-nulls", default=True, help="Whether to look where nothing is planted.")
+@click.option("--only", metavar="GLOB", multiple=True, help="Only problems with matching names.")
+@click.option(
+    "--nulls/--no-nulls", default=True, help="Whether to include batches with nothing planted."
+)
 @click.option(
     "--seeds", default=1, type=click.IntRange(min=1), help="How many null models for each problem."
 )
 @click.option("--draw", default=1, type=click.IntRange(min=1), help="The seed of the problems.")
-@click.option("--baselines", is_flag=True, help="Also rank batches by methods that know them.")
-@click.option("--short", is_flag=True, help="A few small generated problems, for a trial.")
+@click.option("--baselines", is_flag=True, help="Also rank batches by methods that see them whole.")
+@click.option("--short", is_flag=True, help="Only a few small generated problems.")
 @click.option(
     "--rules",
     type=click.Choice(["default", "paper"]),
     default="default",
     help="The rules of detection.",
 )
-@click.option("--output", metavar="DIR", default="runs/problems", help="Keep everything here.")
+@click.option("--output", metavar="DIR", default="runs/problems", help="Write everything here.")
 @scheduler_option
 @logging_options
 def bench_problems(
@@ -121,8 +123,8 @@ def bench_problems(
     progress: Progress,
     **wanted: Any,
 ) -> None:
-    """Detect in problems drawn by a seed: classes planted in batches, and batches with nothing in
-    them. What is finished in the folder is not done again."""
+    """Detect in random problems: classes planted in batches, and batches with nothing in them.
+    Problems that are finished in the output folder are not repeated."""
     from atd_dask.bench.problem_suite import make_request
     from atd_dask.cli.outputs import redirect_logs
     from atd_dask.distribution.engine.clients import connect
@@ -147,7 +149,7 @@ def bench_problems(
 @click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
 @logging_options
 def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
-    """Do the whole job of CORPUS (reuters, synthetic or newsgroups) and measure all processes."""
+    """Run the whole job of CORPUS (reuters, synthetic or newsgroups), and measure all processes."""
     from atd_dask.bench.whole_job import bench_job as measure
 
     _print_rows(measure(corpus, folder, progress))
@@ -163,7 +165,7 @@ def bench_job(corpus: str, folder: str | None, progress: Progress) -> None:
 @click.option("--repeats", default=3, type=click.IntRange(min=1), help="How many runs of each.")
 @logging_options
 def bench_find(normal: int, batch: int, repeats: int, progress: Progress) -> None:
-    """Time `find()` on generated strings in new processes: with nothing compiled, and again."""
+    """Time `find()` on generated strings in new processes, with a cold and a warm cache."""
     from atd_dask.pipelines.bench import bench_find as measure
 
     _print_rows(measure(normal, batch, repeats, progress))
@@ -174,11 +176,11 @@ def bench_find(normal: int, batch: int, repeats: int, progress: Progress) -> Non
     "--documents",
     default=1_000_000,
     type=click.IntRange(min=100),
-    help="How many documents to make.",
+    help="How many documents to generate.",
 )
 @logging_options
 def bench_batch(documents: int, progress: Progress) -> None:
-    """Detect in a large batch of generated documents, in which some share a topic of their own."""
+    """Detect in a large batch of generated documents, some of which share a new topic."""
     from atd_dask.bench.large_batch import bench_batch as measure
 
     _print_rows(measure(documents, progress))
@@ -202,11 +204,11 @@ def bench_passes(documents: tuple[int, ...], progress: Progress) -> None:
 
 
 @bench.command("sweeps")
-@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days go by.")
-@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents a day.")
-@click.option("--outbreaks", default=3, help="How many unusual topics come up.")
-@click.option("--seed", default=1, help="From which all chance follows.")
-@click.option("--folder", metavar="DIR", help="Keep everything here; it must be empty.")
+@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days to simulate.")
+@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents per day.")
+@click.option("--outbreaks", default=3, help="How many unusual topics appear.")
+@click.option("--seed", default=1, help="The seed of the simulation.")
+@click.option("--folder", metavar="DIR", help="Write everything here; must be empty.")
 @set_option
 @logging_options
 def bench_sweeps(progress: Progress, **options: Any) -> None:

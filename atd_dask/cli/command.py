@@ -1,7 +1,7 @@
-"""The command `atd-dask`, also reachable as `dask atd`.
+"""The command `atd-dask`, also available as `dask atd`.
 
-Results go to standard output, everything else to standard error. What a command needs is loaded
-when it runs, so that help comes at once.
+Results go to standard output, everything else to standard error. Commands import what they need
+when they run, so that help is instant.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from atd_dask.pipelines.run import RunProducts
     from atd_dask.progress import Progress
 
-# Exit statuses beside 0, which is a command that has finished, and FOUND. One that was stopped by a
-# signal ends with 128 and its number, as shells have it.
+# Exit statuses besides 0 for success, and FOUND. A command stopped by a signal exits with 128 plus
+# the number of the signal, as in shells.
 FAILED, MISTAKEN = 1, 2
 
 
 class Commands(click.Group):
-    """Turns whatever goes wrong into a sentence and an exit status."""
+    """Turns errors into a sentence and an exit status."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -58,11 +58,11 @@ class Commands(click.Group):
         except (click.exceptions.Exit, click.ClickException):
             raise
         except BrokenPipeError:
-            # The reader has gone; Python must not find the pipe broken again at its exit.
+            # The reader is gone; Python must not write to the broken pipe again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(FAILED)
         except (KeyboardInterrupt, click.Abort) as error:
-            _find_progress(ctx).error("Stopped on request; run the same command again to go on.")
+            _find_progress(ctx).error("Stopped on request; run the same command again to resume.")
             number = error.number if isinstance(error, SignalError) else signal.SIGINT
             ctx.exit(STOPPED + number)
         except Exception as error:
@@ -84,7 +84,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
         progress.error(str(error))
         return FAILED
     message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-    hint = "" if ctx.meta.get(VERBOSE) else "; --verbose shows where it came from"
+    hint = "" if ctx.meta.get(VERBOSE) else "; --verbose shows the traceback"
     progress.error(f"{message}{hint}")
     return FAILED
 
@@ -106,14 +106,14 @@ def atd() -> None:
 @exit_code_option
 @job_options
 def run(exit_code: bool, **options: Any) -> None:
-    """Do the whole job that the file CONF describes."""
+    """Run the whole job that the file CONF describes."""
     _run_job(None, exit_code, **options)
 
 
 @atd.command()
 @job_options
 def ingest(**options: Any) -> None:
-    """Make the corpus stores of CONF from its documents."""
+    """Read the documents of CONF into corpus stores."""
     _run_job("ingest", **options)
 
 
@@ -128,7 +128,7 @@ def train(**options: Any) -> None:
 @exit_code_option
 @job_options
 def detect(exit_code: bool, **options: Any) -> None:
-    """Find the clusters in the test store of CONF with its null model."""
+    """Find clusters in the test store of CONF, using its null model."""
     _run_job("detect", exit_code, **options)
 
 
@@ -154,13 +154,13 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 @click.argument("run")
 @logging_options
 def report(run: str, progress: Progress) -> None:
-    """Make the page of the run in the folder RUN again."""
+    """Write the report of the run in the folder RUN again."""
     from atd_dask.pipelines.report import write_report
     from atd_dask.storage.locks import lock_folder
     from atd_dask.storage.runs import list_places
 
     with ExitStack() as stack:
-        if list_places(run):  # a folder that is no run is left as it is
+        if list_places(run):  # leave a folder alone that is not a run
             stack.enter_context(stopping_on_request())
             stack.enter_context(lock_folder(run, progress.warn))
         click.echo(clean(f"report: {write_report(run)}"))
@@ -169,7 +169,7 @@ def report(run: str, progress: Progress) -> None:
 def _run_job(
     stage: str | None, exit_code: bool = False, *, fresh: bool, progress: Progress, **options: Any
 ) -> None:
-    """Runs one stage or all, and prints what they made; ends with the status that was asked for."""
+    """Run one stage or all of them, print the results, and exit with the requested status."""
     from atd_dask.storage.runs import is_finished
 
     with _prepare_job(progress=progress, **options) as (config, client):
@@ -215,8 +215,8 @@ def _prepare_job(
     metrics_file: str | None,
     progress: Progress,
 ) -> Iterator[tuple[RunConfig, LazyClient]]:
-    """The configuration, and a cluster that starts when it is needed, with the output folder kept
-    from others."""
+    """Lock the output folder, and yield the configuration and a client that connects on first
+    use."""
     from atd_dask.cli.outputs import redirect_logs
     from atd_dask.config.loader import load
     from atd_dask.distribution.engine.clients import connect, load_dask
@@ -239,7 +239,7 @@ def _prepare_job(
             def start() -> Client:
                 load_dask()
                 cluster.enter_context(redirect_logs(progress))
-                # Whether workers are slow to end is of no interest once the work is done.
+                # Once the work is done, nobody cares whether workers are slow to exit.
                 nannies = logging.getLogger("distributed.nanny")
                 cluster.callback(nannies.setLevel, nannies.level)
                 client = cluster.enter_context(connect(config.cluster, scheduler))
@@ -251,12 +251,12 @@ def _prepare_job(
 
             yield config, LazyClient(start)
     except BrokenPipeError as error:
-        # A failure like any other, whereas nobody reading the table below is none.
+        # This one is an ordinary failure, unlike a reader that closes our output.
         raise ConnectionError(*error.args) from error
 
 
 def _introduce(client: Client, progress: Progress) -> None:
-    """Says where it runs, and whether that place is fit for it."""
+    """Report where the job runs, and warn if the cluster is unfit for it."""
     from atd_dask.distribution.engine.observation import (
         compare_versions,
         describe_cluster,
@@ -278,7 +278,9 @@ def _introduce(client: Client, progress: Progress) -> None:
 @atd.command()
 @click.argument("conf", required=False)
 @set_option
-@click.option("--connect", "try_cluster", is_flag=True, help="Also try the Dask cluster.")
+@click.option(
+    "--connect", "try_cluster", is_flag=True, help="Also try to connect to the Dask cluster."
+)
 @click.option("--keys", is_flag=True, help="List all keys of a configuration as Markdown.")
 @logging_options
 def validate(
@@ -313,7 +315,7 @@ def validate(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @logging_options
 def inspect(path: str, as_json: bool, progress: Progress) -> None:
-    """Print what the store, or the output folder of a run or of sweeps, at PATH holds."""
+    """Describe the store, or the output folder of a run or of sweeps, at PATH."""
     from atd_dask.cli.printing import format_facts, print_run
     from atd_dask.storage.inspection import describe
     from atd_dask.storage.runs import describe_run
@@ -332,8 +334,8 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
 @logging_options
 @click.pass_context
 def verify(ctx: click.Context, path: str, progress: Progress) -> None:
-    """Check that every byte of the store at PATH, or of all stores in the output folder of a run or
-    of sweeps, is as it was written."""
+    """Verify the checksums of the store at PATH, or of all stores in the output folder of a run or
+    of sweeps."""
     from atd_dask.storage.verification import find_stores
     from atd_dask.storage.verification import verify as find_damage
 
@@ -350,12 +352,12 @@ def verify(ctx: click.Context, path: str, progress: Progress) -> None:
 @atd.command()
 @click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
 @click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
-@click.option("--seeds", default=3, type=click.IntRange(min=1), help="How many seeds to take.")
-@click.option("--output", metavar="DIR", default="runs/reproduce", help="Put the tables here.")
+@click.option("--seeds", default=3, type=click.IntRange(min=1), help="How many seeds to use.")
+@click.option("--output", metavar="DIR", default="runs/reproduce", help="Write the tables here.")
 @scheduler_option
 @logging_options
 def reproduce(corpora: tuple[str, ...], **options: Any) -> None:
-    """Make the paper's tables for each CORPUS (reuters synthetic newsgroups)."""
+    """Reproduce the paper's tables for each CORPUS (reuters synthetic newsgroups)."""
     from atd_dask.cli.reproduce_command import make_tables
 
     with stopping_on_request():
@@ -368,5 +370,5 @@ atd.add_command(bench)
 
 
 def main() -> None:
-    """The entry point of `atd-dask`."""
+    """Run `atd-dask`."""
     atd(prog_name="atd-dask")

@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 import click
 
-FOUND = 3  # the exit status that --exit-code asks for
+FOUND = 3  # the exit status for a significant cluster, with --exit-code
 
-# Where a command's context keeps what its options on logging say.
+# The keys of a command's context under which the logging options are stored.
 PROGRESS = f"{__name__}.progress"
 VERBOSE = f"{__name__}.verbose"
 
 
 def logging_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options on what is said; the command gets them as `progress`."""
+    """Add the logging options to a command, which receives them as `progress`."""
 
-    @click.option("--quiet", is_flag=True, help="Say nothing but warnings and errors.")
-    @click.option("--verbose", is_flag=True, help="Show where an error came from.")
+    @click.option("--quiet", is_flag=True, help="Show only warnings and errors.")
+    @click.option("--verbose", is_flag=True, help="Show the traceback of an error.")
     @click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",
-        help="Lines for people, or a JSON object an event.",
+        help="Lines of text, or a JSON object per event.",
     )
     @click.pass_context
     @functools.wraps(command)
@@ -46,7 +46,7 @@ set_option = click.option(
     "overrides",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Put a value in the place of the configuration's, such as null_model.topics.max=20.",
+    help="Override a key of the configuration, such as null_model.topics.max=20.",
 )
 scheduler_option = click.option(
     "--scheduler", metavar="ADDRESS", help="Run on the Dask scheduler at this address."
@@ -54,26 +54,28 @@ scheduler_option = click.option(
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What all commands take that run a job of a configuration."""
-    fresh = click.option("--fresh", is_flag=True, help="Start over; nothing finished is reused.")
+    """Add the options of commands that run a job."""
+    fresh = click.option(
+        "--fresh", is_flag=True, help="Start over instead of reusing finished work."
+    )
     return fresh(sweep_options(command))
 
 
 def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """As a job, but for what must not be started over."""
+    """Add the options of a job, except --fresh: sweeps cannot be started over."""
     for option in (
         logging_options,
         click.option(
             "--performance-report",
             metavar="FILE",
-            help="Write Dask's own page on the run, as HTML.",
+            help="Write Dask's performance report of the run, as HTML.",
         ),
         click.option(
             "--metrics-file",
             metavar="FILE",
-            help="Add what was done to the counters in FILE, which node_exporter reads.",
+            help="Update the counters in FILE, for node_exporter to read.",
         ),
-        click.option("--output", metavar="DIR", help="Put the results here."),
+        click.option("--output", metavar="DIR", help="Write the results here."),
         scheduler_option,
         set_option,
         configuration,
@@ -85,5 +87,5 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
 exit_code_option = click.option(
     "--exit-code",
     is_flag=True,
-    help=f"End with status {FOUND} if a significant cluster is found.",
+    help=f"Exit with status {FOUND} if a significant cluster is found.",
 )

@@ -1,7 +1,7 @@
-"""How progress is shown: bars on a terminal, lines in a log, JSON, or a line in a notebook.
+"""Displays progress: bars in a terminal, lines in a log, JSON, or a line in a notebook.
 
-All of it goes to standard error; results go to standard output. Whatever the text comes from,
-nothing in it can move the cursor, colour the screen or start a new line.
+Progress goes to standard error; results go to standard output. Text is sanitised, so that it cannot
+move the cursor, colour the screen or start a new line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_UPDATES = 0.2
-# Those for which Dask sets up handlers, each before those below it.
+# The loggers for which Dask installs handlers, parents first.
 DASK_LOGGERS = (
     *("distributed", "distributed.client", "distributed.gc"),
     *("bokeh", "tornado", "tornado.application"),
@@ -35,7 +35,7 @@ DASK_LOGGERS = (
 
 
 def make_progress(log_format: str = "text", quiet: bool = False) -> Progress:
-    """The progress for standard error as it is: a terminal, or a file or pipe."""
+    """Return a `Progress` that suits standard error: a terminal, or a file or pipe."""
     stream = sys.stderr
     if log_format == "json":
         return Progress(JsonLines(stream), quiet)
@@ -56,8 +56,10 @@ class _Redirection(logging.Handler):
 
 @contextmanager
 def redirect_logs(progress: Progress) -> Iterator[None]:
-    """What Dask has to warn of in this process is said by `progress`, in its form. Dask must be
-    loaded, for it is then that it sets up its own way."""
+    """Route the warnings of Dask in this process through `progress`.
+
+    Dask must be imported first, because that installs its own handlers.
+    """
     loggers = [logging.getLogger(name) for name in DASK_LOGGERS]
     before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
     redirection = _Redirection(progress)
@@ -73,7 +75,7 @@ def redirect_logs(progress: Progress) -> Iterator[None]:
 
 
 class _Pace:
-    """Lets a task through at its start, at its end, and now and then between."""
+    """Limits the rate of updates; the start and the end of a task always pass."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -88,14 +90,14 @@ class _Pace:
 
 
 class NotebookLine(PythonWarnings):
-    """The latest event in a line that the next one replaces; warnings as a library gives them."""
+    """Shows the latest event in a line of a notebook, and issues Python warnings."""
 
     def __init__(self, seconds: float = SECONDS_BETWEEN_UPDATES) -> None:
         super().__init__()
         self._pace = _Pace(seconds)
         from IPython.display import display
 
-        show: Any = display  # it has no types
+        show: Any = display  # untyped
         self._line = show({"text/plain": ""}, raw=True, display_id=True)
 
     def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
@@ -115,7 +117,7 @@ class NotebookLine(PythonWarnings):
 
 
 class PlainLines:
-    """A line an event, for people who read a log."""
+    """Writes a line per event, for people who read a log."""
 
     def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
         self.origin = Origin()
@@ -135,7 +137,7 @@ class PlainLines:
 
 
 class JsonLines:
-    """A JSON object an event, for programs."""
+    """Writes a JSON object per event, for programs."""
 
     def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
         self.origin = Origin()
@@ -157,13 +159,13 @@ class JsonLines:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "level": level, **asdict(self.origin), "task": task, "event": event}
         line["facts"] = _fit_for_json(facts)
-        # The one control character that JSON leaves as it is.
+        # The one control character that JSON does not escape.
         text = json.dumps(line, default=str).replace("\x7f", "\\u007f")
         print(text, file=self._stream, flush=True)
 
 
 def _fit_for_json(value: Any) -> Any:
-    """The value without secrets, and with null for numbers that JSON does not have."""
+    """Return the value without secrets, and with null for NaN and infinity."""
     if isinstance(value, str):
         return hide_credentials(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -176,7 +178,7 @@ def _fit_for_json(value: Any) -> Any:
 
 
 class TerminalBars:
-    """Bars with rate and time left, and messages above them."""
+    """Shows bars with the rate and the time left, and messages above them."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -210,7 +212,7 @@ class TerminalBars:
         if event in ("end", "stopped"):
             del self._numbers[task]
             if self._numbers:
-                self._bars.remove_task(number)  # a part of what is still under way
+                self._bars.remove_task(number)  # part of a task that is still running
             else:
                 self._bars.stop()
                 self._bars = None
@@ -258,7 +260,7 @@ def _describe(event: str, task: Task) -> str:
 
 
 def _show_rate(rate: float) -> str:
-    """So many in a second, or the seconds for one."""
+    """Format a rate as a number per second, or as seconds per item."""
     return f"{rate:,.0f}/s" if rate >= 1 or rate == 0 else f"{_show_seconds(1 / rate)} each"
 
 

@@ -1,4 +1,4 @@
-"""Results for standard output: tables, and what a store holds."""
+"""Prints results to standard output: tables, and the content of stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 80
 GAP = "  "
 SHOWN_WORDS = 8  # of a cluster
 LABEL_LETTERS = 40
-LEAST_WIDTH = 6  # of a column, however many there are
+LEAST_WIDTH = 6  # of a column
 
 
 def print_table(
@@ -29,8 +29,8 @@ def print_table(
     dim: Collection[int] = (),
     width: int | None = WIDTH,
 ) -> None:
-    """A table: framed on a terminal, with some rows dim; columns of plain text elsewhere, which
-    fit into `width` if there is one."""
+    """Print a table: in a terminal with a frame and the rows in `dim` dimmed, and elsewhere as
+    plain text that fits into `width`, if given."""
     lines = [[clean(cell) for cell in row] for row in (header, *rows)]
     if sys.stdout.isatty():
         _print_framed(lines, dim)
@@ -46,7 +46,7 @@ def print_table(
 
 
 def _choose_widths(widths: list[int], width: int) -> list[int]:
-    """The widths of columns, the widest made narrower until all fit."""
+    """Shrink the widest columns until all fit, and return the widths."""
     room = width - len(GAP) * (len(widths) - 1)
     while sum(widths) > room and max(widths) > LEAST_WIDTH:
         widest = widths.index(max(widths))
@@ -55,7 +55,7 @@ def _choose_widths(widths: list[int], width: int) -> list[int]:
 
 
 def _print_line(text: str) -> None:
-    """A line of text, on as many lines of WIDTH as it takes; what follows is indented."""
+    """Print a line of text, wrapped at WIDTH with a hanging indent."""
     line = clean(text)
     print("\n  ".join([line] if measure(line) <= WIDTH else fold(line, WIDTH - 2)))
 
@@ -74,8 +74,8 @@ def _print_framed(lines: Sequence[Sequence[str]], dim: Collection[int]) -> None:
 
 
 def print_corpora(parts: CorpusSummary) -> None:
-    """What ingest made: a row for each part of the corpus, a line for each reason why documents
-    were skipped, and where the stores are."""
+    """Print the result of ingest: a row for each part of the corpus, a line for each reason to skip
+    documents, and the paths of the stores."""
     header = ("part", "documents", "copies", "tokens", "terms", "skipped")
     rows = []
     remarks = []
@@ -94,16 +94,16 @@ def print_corpora(parts: CorpusSummary) -> None:
 
 
 def print_model(model: ModelSummary) -> None:
-    """What training made."""
+    """Print the result of training."""
     _print_line(
         f"null model: {model.n_topics} topics, BIC {model.bic:,.1f},"
-        f" {model.topics_per_document:.2f} topics a document,"
-        f" {model.salient_words_per_topic:.1f} words of its own a topic"
+        f" {model.topics_per_document:.2f} topics per document,"
+        f" {model.salient_words_per_topic:.1f} salient words per topic"
     )
     print_places({"null model": model.path})
 
 
-# The heading of each figure of a cluster, and where it is.
+# The figures of a cluster by heading.
 _FIGURES: Mapping[str, Callable[[ClusterResult], float | None]] = {
     "support": lambda cluster: cluster.support,
     "search p-value": lambda cluster: cluster.search_p_value,
@@ -112,9 +112,11 @@ _FIGURES: Mapping[str, Callable[[ClusterResult], float | None]] = {
 
 
 def print_clusters(result: Result) -> None:
-    """What detection found: a row for each cluster, and after them one for each candidate that
-    failed; then their words, and how they agree with labels. Figures that no candidate has, such as
-    those of repeats, are left out."""
+    """Print the result of detection: a row for each cluster, followed by the candidates that
+    failed, then their words and their agreement with the labels.
+
+    Figures that no candidate has, such as those of repeats, are left out.
+    """
     clusters = result.clusters
     figures = {
         name: read
@@ -174,12 +176,12 @@ def _show_figure(value: float | None) -> str:
 
 
 def _count_repeats(cluster: ClusterResult) -> str:
-    """How many have found it."""
+    """Return in how many repeats a cluster was found."""
     return f"{cluster.repeats.found} of {cluster.repeats.of}" if cluster.repeats else ""
 
 
 def _count_documents(cluster: ClusterResult) -> str:
-    """Copies are counted apart."""
+    """Return the size of a cluster; near-duplicates are counted separately."""
     return f"{cluster.size:,}" + (f" + {cluster.n_copies:,}" if cluster.n_copies else "")
 
 
@@ -187,17 +189,20 @@ def _describe_copies(groups: Sequence[CopyGroup]) -> str:
     number = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
     n_docs = sum(group.size for group in groups)
     largest = f"{groups[0].size:,} documents, {' '.join(groups[0].forms[:SHOWN_WORDS])}"
-    return f"copies: {number} ({n_docs:,} documents) that training lacks; the largest: {largest}"
+    return (
+        f"near-duplicates: {number} ({n_docs:,} documents) without a match in training;"
+        f" the largest: {largest}"
+    )
 
 
 def print_places(places: Mapping[str, str]) -> None:
-    """Where what was made is."""
+    """Print the paths of the results."""
     for what, path in places.items():
         print(clean(f"{what}: {path}"))
 
 
 def print_sweeps(output: str, lines: Sequence[SweepLine], alerts: Sequence[Alert]) -> None:
-    """What sweeps found: a row for each, and a line for each cluster that is news."""
+    """Print a row for each sweep, and a line for each cluster with news."""
     layout = RunLayout(output)
     if not lines:
         print("nothing new")
@@ -231,7 +236,7 @@ def print_sweeps(output: str, lines: Sequence[SweepLine], alerts: Sequence[Alert
 
 
 def print_run(summary: RunSummary) -> None:
-    """The summary of a run's folder."""
+    """Print the summary of the folder of a run."""
     run, result = summary.run, summary.result
     if summary.writer:
         print(clean(f"being written by {summary.writer}"))
@@ -266,7 +271,7 @@ def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def format_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """A line for each fact; what holds further facts is followed by them."""
+    """Yield a line for each fact; nested facts follow, indented."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield clean(f"{indent}{name}:")

@@ -1,4 +1,4 @@
-"""What `atd-dask reproduce` does around the pipeline: the folder, the cluster, what is printed."""
+"""`atd-dask reproduce`: sets up folder and cluster, and prints the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make_tables(
     progress: Progress,
     introduce: Callable[[Any, Progress], None],
 ) -> None:
-    """Prints the tables of each corpus as Markdown as soon as they are there."""
+    """Print the tables of each corpus as Markdown, each as soon as it is ready."""
     from atd_dask.cli.outputs import redirect_logs
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped

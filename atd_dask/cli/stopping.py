@@ -1,4 +1,4 @@
-"""Stopping on request, in good order."""
+"""Orderly shutdown on Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# A process that was stopped by a signal ends with this and the number of the signal.
+# A process stopped by a signal exits with this plus the number of the signal.
 STOPPED = 128
 
 
 class SignalError(KeyboardInterrupt):
-    """Someone asks this process to stop."""
+    """A signal asked this process to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class SignalError(KeyboardInterrupt):
 
 @contextmanager
 def stopping_on_request() -> Iterator[None]:
-    """Ctrl-C, or a request to end, stops the block in good order; a second one at once."""
+    """Stop the block cleanly on Ctrl-C or SIGTERM, and the process at once on a second one."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -31,7 +31,7 @@ def stopping_on_request() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         for each in before:
             signal.signal(each, end)
-        # What is broken off complains of it, and nobody needs to read that.
+        # Suppress the errors that interrupted work logs.
         logging.disable(logging.CRITICAL)
         raise SignalError(number)
 

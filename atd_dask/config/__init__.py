@@ -1,1 +1,1 @@
-"""What a user can ask for: the configuration, read from YAML and checked."""
+"""The configuration, read from YAML and checked."""

@@ -1,4 +1,4 @@
-"""Dataclasses from a user's YAML, with every problem noted and none stopping the rest."""
+"""Builds dataclasses from a user's YAML, and collects every problem on the way."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from atd_dask.wording import alternatives, nearest, shorten
 
 T = TypeVar("T")
 
-# Turns an input path into one that can be opened from anywhere, or says what the path must be.
+# Makes an input path absolute; if it cannot be used, also returns what it must be.
 FindInput: TypeAlias = Callable[[str], tuple[str, str | None]]
 
-# YAML 1.1 takes 1e-4 for text, 010 for eight and 1:30 for ninety. Here a number is a number.
+# YAML 1.1 reads 1e-4 as text, 010 as eight and 1:30 as ninety, so numbers are matched here.
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _DECIMAL = re.compile(r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?")
 _LARGEST = 2**63 - 1
 
 
 class RefusedError(Exception):
-    """A value was refused; what is wrong with it has been noted."""
+    """A value was refused, and the problem noted."""
 
 
 class Builder:
-    """Makes dataclasses from a tree.
+    """Builds dataclasses from a tree.
 
-    A refused value leaves the default of its field behind, so that everything else can still be
-    looked at. `rules` has the rules of fields that carry none themselves.
+    A refused value is replaced by the default of its field, so that everything else can still be
+    checked. `rules` has the rules of fields that carry none themselves.
     """
 
     def __init__(self, problems: Problems, rules: RuleTable, find_input: FindInput) -> None:
@@ -48,18 +48,18 @@ class Builder:
         self._broken: set[str] = set()
 
     def note(self, key: str, sentence: str, position: Position) -> None:
-        """Notes that `key` breaks a rule."""
+        """Note that `key` breaks a rule."""
         self._broken.add(key)
         self._problems.add(f"{key} {sentence}", position)
 
     def is_broken(self, *keys: str) -> bool:
-        """Whether any of `keys`, or a key below one of them, has been refused."""
+        """Return whether any of `keys`, or any key below them, has been refused."""
         return any(
             broken == key or broken.startswith(f"{key}.") for broken in self._broken for key in keys
         )
 
     def build(self, cls: type[T], node: Node, key: str = "") -> T:
-        """An instance of `cls`; refused where a key without a default is not usable."""
+        """Build an instance of `cls`. Raises `RefusedError` if a required key is unusable."""
         if isinstance(node, ScalarNode) and node.is_null:
             node = MappingNode(node.position, {})
         if not isinstance(node, MappingNode):
@@ -112,7 +112,7 @@ class Builder:
         return value
 
     def _expand(self, cls: type, node: ScalarNode, key: str, rule: Rule) -> Any:
-        """The section that a single value stands for."""
+        """Build the section that a single value is shorthand for."""
         settings = {item.key: item for item in list_settings(cls, self._rules)}
         first = settings[rule.shorthand[0]]
         value = self._value(first.hint, node, key, first.rule)
@@ -154,7 +154,7 @@ class Builder:
         return number
 
     def _free_value(self, node: Node, key: str) -> Any:
-        """A plain value of any kind, for whoever receives it to judge."""
+        """Return a plain value of any kind; whoever uses it checks it."""
         if isinstance(node, MappingNode):
             return {
                 name: self._free_value(below, f"{key}.{name}")
@@ -183,5 +183,5 @@ class Builder:
     def _note_unknown(self, name: str, node: Node, key: str, known: list[str]) -> None:
         prefix = f"{key}." if key else ""
         guess = nearest(name, known)
-        hint = f"did you mean {prefix}{guess}?" if guess else f"known are {', '.join(known)}"
+        hint = f"did you mean {prefix}{guess}?" if guess else f"the keys are {', '.join(known)}"
         self._problems.add(f"{prefix}{shorten(name)} is not a known key: {hint}", node.position)

@@ -1,4 +1,4 @@
-"""Rules that tie several keys of a configuration together."""
+"""Checks of rules that involve several keys of a configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLUSTERS = ("local", "address", "scheduler_file", "class")
 _RECORDS = ("path", "id_field", "text_field", "labels_field", "encoding")
 _COUNTS = ("path", "labels", "vocabulary", "encoding")
 
-# The keys of a source that its format makes use of.
+# The keys that each format of a source uses.
 USED_KEYS: dict[str, tuple[str, ...]] = {
     "ldac": _COUNTS,
     "jsonl": _RECORDS,
@@ -37,20 +37,20 @@ USED_KEYS: dict[str, tuple[str, ...]] = {
     "synthetic": (),
 }
 
-# The formats of what can grow.
+# The formats of repositories that can grow.
 GROWING = tuple(
     format for format in USED_KEYS if format not in ("reuters", "newsgroups", "synthetic")
 )
 
-# What sweeps ask of detection.repeats.
+# The rule of sweeps for detection.repeats.
 ONCE = (
-    "must be 1 for sweeps, which keep one null model, and by it know the clusters of before, from"
-    " sweep to sweep"
+    "must be 1 for sweeps, which keep one null model from sweep to sweep to recognise known"
+    " clusters"
 )
 
 
 def check(config: RunConfig, tree: MappingNode, builder: Builder) -> None:
-    """Notes every broken rule, except where a key that it speaks of has been refused already."""
+    """Note every broken rule, unless one of its keys has been refused already."""
     checks = _Checks(config, tree, builder)
     checks.check_cluster()
     checks.check_corpus()
@@ -72,7 +72,7 @@ class _Checks:
             self._note("cluster", f"must have exactly one of {', '.join(CLUSTERS)}, got {got}")
         for key in ("kwargs", "adapt"):
             if "class" not in given and self._is_given(f"cluster.{key}"):
-                self._note(f"cluster.{key}", "must stand beside cluster.class, got it alone")
+                self._note(f"cluster.{key}", "may only be set with cluster.class, got it alone")
 
     def check_corpus(self) -> None:
         corpus = self._config.corpus
@@ -83,11 +83,11 @@ class _Checks:
                 self._check_source(source, f"corpus.{part}")
         share = "corpus.validation_share"
         if self._is_given(share) and ("validation" in given or self._is_given("corpus.dataset")):
-            self._note(share, "must stand without corpus.validation and dataset, got one of them")
+            self._note(share, "may not be set with corpus.validation or dataset, got both")
         if self._is_given("corpus.dataset"):
             if given:
                 got = f"it with {' and '.join(given)}"
-                self._note("corpus.dataset", f"must stand without {', '.join(PARTS)}, got {got}")
+                self._note("corpus.dataset", f"may not be set with {', '.join(PARTS)}, got {got}")
             if corpus.dataset == "synthetic":
                 self._refuse_keys("a dataset that is not generated, got synthetic")
             return
@@ -99,7 +99,7 @@ class _Checks:
     def _refuse_keys(self, companion: str) -> None:
         for key in ("corpus.path", "corpus.anomalous"):
             if self._is_given(key):
-                self._note(key, f"must stand with {companion}")
+                self._note(key, f"may only be set with {companion}")
 
     def _check_source(self, source: Source, key: str) -> None:
         used = USED_KEYS[source.format]
@@ -108,7 +108,7 @@ class _Checks:
                 users = alternatives(name for name, keys in USED_KEYS.items() if field.name in keys)
                 self._note(
                     f"{key}.{field.name}",
-                    f"must stand with the format {users}, got {source.format}",
+                    f"may only be set with the format {users}, got {source.format}",
                 )
         if "path" in used and not self._is_given(f"{key}.path"):
             self._note(f"{key}.path", f"must be given for the format {source.format}, got nothing")
@@ -121,11 +121,11 @@ class _Checks:
         try:
             check_encoding(source)
         except InputError:
-            rule = "an encoding that leaves ASCII as it is, such as utf-8 or latin-1"
+            rule = "an encoding that extends ASCII, such as utf-8 or latin-1"
             self._note(key, f"must be {rule}, got {source.encoding}")
 
     def check_limits(self) -> None:
-        """Limits that follow from another key."""
+        """Check limits that depend on another key."""
         topics = self._config.null_model.topics
         if topics.min > topics.max:
             self._note(
@@ -157,7 +157,7 @@ class _Checks:
             self._note(
                 "detection.significance.replicates",
                 f"must be enough for a p-value of {significance.level:g}, got"
-                f" {significance.replicates}, which give no less than {least:.2g}{together}",
+                f" {significance.replicates}, with which none is below {least:.2g}{together}",
                 "detection.significance.level",
             )
 
@@ -166,14 +166,16 @@ class _Checks:
         if self._config.evaluation.anomalous and test is not None:
             key = "corpus.test.labels"
             if "labels" in USED_KEYS[test.format] and not self._is_given(key):
-                self._note("evaluation.anomalous", f"must stand with {key}, got no labels", key)
+                self._note(
+                    "evaluation.anomalous", f"may only be set with {key}, got no labels", key
+                )
 
     def check_sweep(self) -> None:
-        """A configuration that says anything of sweeps names a repository that can grow."""
+        """Check that sweeps, if configured, have a repository that can grow."""
         if self._config.sweep == SweepConfig():
             return
         if self._is_given("corpus.dataset"):
-            self._note("corpus.dataset", "must stand without the section sweep, got both")
+            self._note("corpus.dataset", "may not be set with the section sweep, got both")
         test = self._config.corpus.test
         if test is not None and test.format not in GROWING:
             rule = f"must be {alternatives(GROWING)} for sweeps"
@@ -191,7 +193,7 @@ class _Checks:
             self._builder.note(key, sentence, self._find_position(key, *others))
 
     def _find_position(self, *keys: str) -> Position:
-        """The place of the first key that is given, or else of the section of the first."""
+        """Return the position of the first key that is given, or else that of its section."""
         for key in keys:
             node = self._tree.get(key)
             if node is not None:

@@ -1,4 +1,4 @@
-"""The paths of a configuration: found from any folder, and seen to be there."""
+"""Resolves the input paths of a configuration, and checks that they exist."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 def find_input(path: str, folder: Path) -> tuple[str, str | None]:
-    """`path`, seen from `folder`, as it can be opened from anywhere, and what it must be instead
-    where it cannot be used.
+    """Make `path`, relative to `folder`, absolute; if it cannot be used, also return what it must
+    be.
 
-    Folders, files and globs of this machine must exist. What lies behind a URL is not asked for;
-    its protocol must be known and installed.
+    Local folders, files and globs must exist. URLs are not opened, but their protocol must be known
+    and installed.
     """
     if "://" in path and not path.startswith(("file://", "local://")):
         return path, _find_mistake_in_url(path)
@@ -19,7 +19,7 @@ def find_input(path: str, folder: Path) -> tuple[str, str | None]:
         found = (folder / Path(local).expanduser()).resolve()
         exists = found.exists() or _matches(found)
     except (OSError, RuntimeError, ValueError) as error:
-        return path, f"a path that can be looked up ({error})"
+        return path, f"a readable path ({error})"
     if not exists:
         return path, f"an existing file or folder (looked for {found})"
     return str(found), None
@@ -35,7 +35,7 @@ def _matches(pattern: Path) -> bool:
 def _find_mistake_in_url(url: str) -> str | None:
     from fsspec import available_protocols, get_filesystem_class
 
-    for link in url.split("::"):  # fsspec's notation for, say, an archive behind a URL
+    for link in url.split("::"):  # fsspec's notation for, say, an archive at a URL
         protocol = link.partition("://")[0]
         if protocol not in available_protocols():
             return "a path or a URL with a protocol that fsspec knows"

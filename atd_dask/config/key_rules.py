@@ -1,4 +1,4 @@
-"""The rules of keys whose classes are those of other rooms: sources, text and clusters."""
+"""The rules of keys whose classes belong to other rooms: sources, text and clusters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ RULES: RuleTable = {
             "a file with a word on each line, the first for term 0 (ldac, npz)",
             is_input=True,
         ),
-        "id_field": Rule("the field of a document's id (jsonl, csv, tsv, parquet)"),
-        "text_field": Rule("the field of its text (jsonl, csv, tsv, parquet)"),
-        "labels_field": Rule("the field of its labels (jsonl, csv, tsv, parquet)"),
-        "encoding": Rule("the encoding of the text; it must leave ASCII as it is"),
+        "id_field": Rule("the field with the id of a document (jsonl, csv, tsv, parquet)"),
+        "text_field": Rule("the field with its text (jsonl, csv, tsv, parquet)"),
+        "labels_field": Rule("the field with its labels (jsonl, csv, tsv, parquet)"),
+        "encoding": Rule("the encoding of the text, which must extend ASCII"),
     },
     TextOptions: {
         "language": Rule(
-            "the language of the documents; `auto` finds it out from train, `other` is any that is"
+            "the language of the documents; `auto` guesses it from train, `other` is any that is"
             " not listed",
             choices=LANGUAGES,
         ),
@@ -40,24 +40,24 @@ RULES: RuleTable = {
         ),
         "letters": Rule("which letters make words", choices=LETTERS),
         "min_letters": Rule(
-            "shorter words are dropped; 2 are enough for a word with a digit or in a script such as"
-            " Han, kana, Hangul and Thai, unless `language` is english and `tokens` words",
+            "shorter words are dropped; 2 letters are enough for a word with a digit or in a script"
+            " such as Han, kana, Hangul and Thai, unless `language` is english and `tokens` words",
             at_least=1,
         ),
         "stop_words": Rule(
-            "the list of words that are dropped; `language` takes that of the language, english-1"
+            "the list of words to drop; `language` is the list of the language, english-1"
             " for English",
             choices=STOP_WORDS,
         ),
-        "extra_stop_words": Rule("further words that are dropped"),
+        "extra_stop_words": Rule("more words to drop"),
         "stemmer": Rule(
-            "how words are stemmed; `language` takes the stemmer of the language, porter-nltk for"
+            "how words are stemmed; `language` is the stemmer of the language, porter-nltk for"
             " English",
             choices=STEMMERS,
         ),
         "segmentation": Rule(
-            "how text in scripts without blanks between words is cut; `auto` is `icu` where the"
-            " extra `segmentation` is installed",
+            "how text in scripts without spaces between words is cut; `auto` is `icu` if the extra"
+            " `segmentation` is installed, or else `bigrams`",
             choices=SEGMENTATIONS,
         ),
         "min_distinct": Rule("documents with fewer distinct words are skipped", at_least=1),

@@ -1,4 +1,4 @@
-"""A configuration from a YAML file, or from values in Python; and the table of its keys."""
+"""Loads a configuration from YAML or from Python values, and makes the table of its keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from atd_dask.errors import ConfigError
 from atd_dask.text import datasets
 from atd_dask.wording import clean
 
-# What the paper does, whatever the defaults become.
+# The values of the paper, which do not change with the defaults.
 PAPER = {
     "seeds": "1",
     "stop": "membership",
@@ -52,7 +52,7 @@ PAPER = {
 }
 
 
-# Keys by their former names, which are still read.
+# Former names of keys, which are still read.
 RENAMED = {"detection.mothers": "detection.donors"}
 
 
@@ -65,10 +65,15 @@ def load(
     overrides: Sequence[str] = (),
     warn: Callable[[str], None] = warn_in_python,
 ) -> RunConfig:
-    """The configuration in the YAML file `path`, with each `key.sub=value` of `overrides` put in.
+    """Load the configuration in the YAML file `path`, and apply each `key.sub=value` of
+    `overrides`.
 
-    Input paths come out absolute. Raises a `ConfigError` with every mistake, and warns of keys that
-    have another name now.
+    Input paths become absolute, and keys under a former name cause a warning.
+
+    Raises
+    ------
+    ConfigError
+        With a sentence for every mistake.
     """
     file = Path(path)
     problems = Problems()
@@ -84,11 +89,11 @@ def load(
 
 
 def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
-    """The section `detection` from values in Python, by the rules of a configuration."""
+    """Build the section `detection` from Python values, by the rules of a configuration."""
     try:
         text = json.dumps({"detection": dict(settings)})
     except TypeError as error:
-        raise ConfigError([f"A setting of detection must be plain: {error}"]) from None
+        raise ConfigError([f"A setting of detection must be a plain value: {error}"]) from None
     problems = Problems()
     tree = parse_mapping(text, Position("settings of detect"), problems)
     tree = _complete(_rename_keys(tree, problems, warn_in_python), "detect")
@@ -101,24 +106,22 @@ def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
 
 
 def _rename_keys(tree: MappingNode, problems: Problems, warn: Callable[[str], None]) -> MappingNode:
-    """Puts what is given under a former name under that of now."""
+    """Move values from the former names of keys to the current ones."""
     for old, new in RENAMED.items():
         given = tree.get(old)
         if given is None:
             continue
         if tree.get(new) is not None:
-            problems.add(
-                f"{old} must not stand beside {new}, which is its name now", given.position
-            )
+            problems.add(f"{old} may not be set with {new}, which is its new name", given.position)
         else:
-            warn(clean(f"{old} is called {new} now ({given.position})"))
+            warn(clean(f"{old} is now called {new} ({given.position})"))
             tree = tree.put(new, given)
         tree = tree.remove(old)
     return tree
 
 
 def _complete(tree: MappingNode, stem: str) -> MappingNode:
-    """Puts in what is not given and follows from something else."""
+    """Fill in defaults that depend on other keys."""
     tree = tree.put_default("name", ScalarNode(tree.position, stem))
     name = tree.get("name")
     if isinstance(name, ScalarNode):
@@ -136,7 +139,7 @@ def _complete(tree: MappingNode, stem: str) -> MappingNode:
 
 
 def _prepare_as_paper(config: RunConfig, tree: MappingNode) -> RunConfig:
-    """Takes the paper's rules for the text of its own datasets where the user gives none."""
+    """Prepare the text of the paper's datasets as the paper does, unless the user says how."""
     corpus = config.corpus
     if corpus.dataset not in datasets.NAMES:
         return config
@@ -148,7 +151,7 @@ def _prepare_as_paper(config: RunConfig, tree: MappingNode) -> RunConfig:
 
 
 def make_table() -> str:
-    """All keys as a Markdown table."""
+    """Return all keys as a Markdown table."""
     rows = ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
     for entry in describe_keys(RunConfig, RULES):
         rows.append(f"| `{entry.key}` | {entry.value} | {entry.default} | {entry.meaning} |")

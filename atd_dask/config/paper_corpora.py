@@ -1,4 +1,4 @@
-"""The corpora of the paper, as configurations of runs."""
+"""Configurations for the corpora of the paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from atd_dask.result_types import Result
 from atd_dask.text import datasets
 from atd_dask.text.options import Source
 
-LARGEST_CLUSTER = 500  # where the paper stopped ATD with LDA by hand
+LARGEST_CLUSTER = 500  # at which the paper stopped ATD with LDA by hand
 
 ANOMALOUS = {
     "reuters": ("coffee", "ship"),
@@ -38,10 +38,10 @@ REPLICATES = {"reuters": 2000, "newsgroups": 1000, "synthetic": 1000}
 
 
 def paper_config(name: str, corpora: str | None, output: str) -> RunConfig:
-    """What `conf/<name>.yaml` says, which an installed package does not bring along.
+    """Return the configuration of `conf/<name>.yaml`, which is not part of the package.
 
-    With a folder of prepared corpora the documents are its files `<name>/train.ldac.gz` and so on,
-    already counted and divided; without, the named dataset.
+    With a folder of prepared corpora, the documents are its files `<name>/train.ldac.gz` and so on,
+    already counted and split. Without, they are the named dataset.
     """
     if name not in DATASETS:
         raise InputError(f"a corpus of the paper must be {' or '.join(DATASETS)}, got {name}")
@@ -67,7 +67,7 @@ def _prepared(name: str, corpora: str) -> CorpusConfig:
     def find(file: str) -> str:
         return _find(f"{folder}/{name}/{file}", f"a file of the prepared corpus {name}")
 
-    # The words of the generated corpus are numbers, which need no file.
+    # The words of the synthetic corpus are numbers and need no file.
     vocabulary = None if name == "synthetic" else find("vocabulary.txt")
 
     def source(part: str) -> Source:
@@ -84,8 +84,11 @@ def _find(path: str, role: str) -> str:
 
 
 def configure_lda(config: RunConfig, result: Result) -> RunConfig:
-    """ATD by the paper's rules with LDA in place of PTM, and as many topics as PTM has. It names as
-    many clusters as ATD, untested, each stopped where the paper stopped its one."""
+    """Configure ATD by the paper's rules with LDA instead of PTM.
+
+    It has the same number of topics as the PTM of `result` and finds the same number of clusters,
+    untested, each stopped at the size at which the paper stopped.
+    """
     n_topics = max(result.null_model.n_topics, 2)
     n_clusters = max(len(result.significant), 1)
     detection = make_detection(

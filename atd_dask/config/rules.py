@@ -1,4 +1,4 @@
-"""The rules of detection that a configuration means."""
+"""Translates a configuration into the rules of detection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from atd_dask.kernels.detection_rules import DetectionRules
 
 
 def rules_of(config: RunConfig) -> DetectionRules:
-    """All that a configuration says of detection."""
+    """Return the detection rules of a configuration."""
     return make_rules(
         config.detection,
         lda=config.null_model.topic_model == "lda",
@@ -17,7 +17,7 @@ def rules_of(config: RunConfig) -> DetectionRules:
 
 
 def make_rules(config: DetectionConfig, **others: bool) -> DetectionRules:
-    """The rules of its section on detection; the others are `lda` and `authors`."""
+    """Return the rules of the section `detection`; `others` are `lda` and `authors`."""
     membership = config.membership
     stop: StopRule = BicRule(membership.patience)
     if config.stop == "membership":

@@ -1,7 +1,6 @@
-"""The configuration of a run: what a user can say, and what each word means.
+"""The configuration of a run: every key, its meaning and its limits.
 
-`loader.load` reads it from YAML. Whatever is wrong with it is a `ConfigError` with a sentence for
-every mistake.
+`loader.load` reads it from YAML, and raises a `ConfigError` with a sentence for every mistake.
 """
 
 from __future__ import annotations
@@ -25,40 +24,40 @@ DATASETS = ("reuters", "newsgroups", "synthetic")
 class CorpusConfig:
     """Either the sources of the three parts, or a named dataset that brings its own split."""
 
-    train: Annotated[
-        Source | None, Rule("normal documents, from which the null model is learned")
-    ] = None
+    train: Annotated[Source | None, Rule("normal documents, from which the null model learns")] = (
+        None
+    )
     validation: Annotated[
-        Source | None, Rule("further normal documents, from which bootstrap documents are drawn")
+        Source | None, Rule("more normal documents, from which bootstrap documents are drawn")
     ] = None
-    test: Annotated[Source | None, Rule("the batch in which clusters are looked for")] = None
+    test: Annotated[Source | None, Rule("the batch to find clusters in")] = None
     dataset: Annotated[
         str | None,
-        Rule("a named corpus with its own split, in place of the three parts", choices=DATASETS),
+        Rule("a named corpus with its own split, instead of the three parts", choices=DATASETS),
     ] = None
     path: Annotated[
-        str | None, Rule("a copy of the named dataset, in place of a download", is_input=True)
+        str | None, Rule("a copy of the named dataset, instead of a download", is_input=True)
     ] = None
     anomalous: Annotated[
-        tuple[str, ...], Rule("labels of the named dataset that only the batch may hold")
+        tuple[str, ...], Rule("labels of the named dataset that only the batch may have")
     ] = ()
     validation_share: Annotated[
         float,
         Rule(
-            "the share of train that is set aside for validation where no source is given for it",
+            "the share of train that is held out for validation if that has no source",
             more_than=0,
             less_than=1,
         ),
     ] = 0.1
     keep_text: Annotated[
         bool,
-        Rule("whether the texts of the batch are kept, so that the report can show some of them"),
+        Rule("whether to keep the texts of the batch, so that the report can quote them"),
     ] = True
     copies: Annotated[
         str,
         Rule(
-            "`group` lets one document stand for its near-copies, and tells of these apart; `keep`"
-            " takes every document for itself",
+            "`group` lets one document represent its near-duplicates and reports them separately;"
+            " `keep` treats every document on its own",
             choices=("group", "keep"),
             default_words="`group`; `keep` with `detection.rules: paper` and with"
             " `compatibility: authors`",
@@ -67,38 +66,39 @@ class CorpusConfig:
     text: Annotated[
         TextOptions,
         Rule(
-            "how raw text becomes words; without effect on formats that hold counts; the defaults "
-            "are the paper's for its own datasets"
+            "how raw text becomes words; has no effect on formats of counts; the defaults for the"
+            " paper's datasets are the paper's"
         ),
     ] = field(default_factory=TextOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicsConfig:
-    """The numbers of topics that are tried, from the largest down."""
+    """The numbers of topics to try, from the largest down."""
 
-    max: Annotated[int, Rule("the largest number of topics tried", at_least=2)] = 35
-    min: Annotated[int, Rule("the smallest number of topics tried", at_least=1)] = 10
+    max: Annotated[int, Rule("the largest number of topics to try", at_least=2)] = 35
+    min: Annotated[int, Rule("the smallest number of topics to try", at_least=1)] = 10
     step: Annotated[
         int,
         Rule(
-            "the step between numbers next to the best; before, a twelfth of the topics is dropped"
-            " at a time, if that is more",
+            "the step between numbers next to the best; before that, a twelfth of the topics is"
+            " dropped at a time if that is more",
             at_least=1,
         ),
     ] = 1
     widen: Annotated[
         bool,
         Rule(
-            "whether further numbers are tried where the best is at an end of the range: fewer, or"
-            " up to twice as many, again and again; false keeps to the range, as do a single number"
-            " and `compatibility: authors`"
+            "whether to try more numbers of topics if the best one is at an end of the range:"
+            " fewer, or up to twice as many, repeatedly; a single number and"
+            " `compatibility: authors` never widen"
         ),
     ] = True
     limit: Annotated[
         int,
         Rule(
-            "widening goes no further than this, nor than a tenth of the training documents",
+            "the largest number of topics to widen to; a tenth of the training documents is another"
+            " limit",
             at_least=2,
         ),
     ] = 200
@@ -111,37 +111,37 @@ class NullModelConfig:
     topics: Annotated[
         TopicsConfig,
         Rule(
-            "how many topics the null model has; a single number tries that number alone",
+            "the number of topics of the null model; a single number is the only one tried",
             shorthand=("max", "min"),
         ),
     ] = TopicsConfig()
     topic_model: Annotated[
         str,
         Rule(
-            "`lda` makes every word every topic's own and lets documents have any topics, in the"
-            " null model and in clusters: the paper's comparison",
+            "`lda`, the paper's comparison, gives every topic its own probability of every word and"
+            " every document all topics, in the null model and in clusters",
             choices=("ptm", "lda"),
         ),
     ] = "ptm"
     restarts: Annotated[
-        int, Rule("how many times training starts afresh; the best is kept", at_least=1)
+        int, Rule("how many times to train; the best model is kept", at_least=1)
     ] = 1
     tolerance: Annotated[
         float,
         Rule("training ends when the BIC falls by less than this share", more_than=0, less_than=1),
     ] = 1e-4
     max_iterations: Annotated[
-        int, Rule("the most iterations for one number of topics", at_least=1)
+        int, Rule("the largest number of iterations per number of topics", at_least=1)
     ] = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipConfig:
-    """The test of a document that is to join a cluster: B1 of the paper."""
+    """The test of a document before it joins a cluster: B1 of the paper."""
 
     replicates: Annotated[int, Rule("bootstrap documents for each test", at_least=1)] = 1000
     level: Annotated[
-        float, Rule("the share of them that the document must surpass", more_than=0, less_than=1)
+        float, Rule("the share of them that the document must exceed", more_than=0, less_than=1)
     ] = 0.99
     test_below: Annotated[
         float,
@@ -150,9 +150,9 @@ class MembershipConfig:
         ),
     ] = 0.2
     min_size: Annotated[
-        int, Rule("documents are tested once the cluster has so many", at_least=1)
+        int, Rule("the size of a cluster from which on documents are tested", at_least=1)
     ] = 4
-    patience: Annotated[int, Rule("as many failures in a row end the growth", at_least=1)] = 2
+    patience: Annotated[int, Rule("how many failures in a row end growth", at_least=1)] = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +166,8 @@ class SignificanceConfig:
     searches: Annotated[
         int,
         Rule(
-            "how many searches in held-out normal documents give the p-value that decides; with 0,"
-            " as in the paper, the bootstrap decides",
+            "the number of searches in held-out normal documents, which give the p-value that"
+            " decides; with 0, as in the paper, the bootstrap decides",
             at_least=0,
         ),
     ] = 39
@@ -180,49 +180,49 @@ class DetectionConfig:
     rules: Annotated[
         str,
         Rule(
-            "`paper` takes the paper's value for every key of detection that is not given",
+            "`paper` uses the paper's value for every key of detection that is not set",
             choices=("default", "paper"),
         ),
     ] = "default"
     seeds: Annotated[
         int,
         Rule(
-            "documents from which candidates grow side by side",
+            "the number of documents that candidates grow from",
             at_least=1,
         ),
     ] = 100
-    stop: Annotated[str, Rule("what ends the growth", choices=("membership", "bic"))] = "membership"
+    stop: Annotated[str, Rule("what ends growth", choices=("membership", "bic"))] = "membership"
     settle: Annotated[
         bool,
         Rule(
-            "`true` finds candidates by contrast with the normal documents; `false` grows one"
+            "`true` finds candidates by contrast with normal documents; `false` grows one"
             " document by document, as the paper does"
         ),
     ] = True
     remember: Annotated[
         bool,
         Rule(
-            "whether a cluster counts as known once it is found, so that what is left of it is not"
-            " found as another"
+            "whether a cluster counts as known once it is found, so that its remains are not found"
+            " as another"
         ),
     ] = True
     pool: Annotated[
         str,
         Rule(
-            "the documents from which bootstrap documents are drawn",
+            "where bootstrap documents are drawn from",
             choices=("validation", "validation+batch", "train"),
         ),
     ] = "validation+batch"
     donors: Annotated[
         int,
         Rule(
-            "a bootstrap document is drawn from one of so many most similar documents, none of"
-            " which serves twice in a bootstrap cluster; 1 is the paper's rule",
+            "a bootstrap document is drawn from one of this many most similar documents, each of"
+            " which is used at most once in a bootstrap cluster; 1 is the paper's rule",
             at_least=1,
         ),
     ] = 10
     membership: Annotated[
-        MembershipConfig, Rule("the test of a document that is to join a cluster (B1)")
+        MembershipConfig, Rule("the test of a document before it joins a cluster (B1)")
     ] = MembershipConfig()
     significance: Annotated[SignificanceConfig, Rule("the test of a grown cluster (B2)")] = (
         SignificanceConfig()
@@ -230,25 +230,24 @@ class DetectionConfig:
     unseen: Annotated[
         str,
         Rule(
-            "`use` gives words that training lacks the probability that such words have in normal"
-            " documents, so that a topic can be about them; `ignore` passes them over, as in the"
-            " paper",
+            "`use` gives words that training lacks the probability of such words in normal"
+            " documents, so that a topic can be about them; `ignore` drops them, as the paper does",
             choices=("use", "ignore"),
         ),
     ] = "use"
     failures: Annotated[
         int,
-        Rule("so many candidates in a row that are not significant end the search", at_least=1),
+        Rule("the number of insignificant candidates in a row that end the search", at_least=1),
     ] = 3
     max_clusters: Annotated[
-        int | None, Rule("detection ends after as many clusters", at_least=1)
+        int | None, Rule("the largest number of clusters to find", at_least=1)
     ] = None
-    max_size: Annotated[int | None, Rule("growth ends at as many documents", at_least=2)] = None
+    max_size: Annotated[int | None, Rule("the size at which growth ends", at_least=2)] = None
     repeats: Annotated[
         int,
         Rule(
-            "training and detection are done so often, each time with another seed, and a cluster"
-            " is significant by all of them together",
+            "how many times to train and detect, each time with another seed; all of them together"
+            " decide whether a cluster is significant",
             at_least=1,
             at_most=100,
         ),
@@ -270,7 +269,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """All that a run depends on."""
+    """The configuration of a run."""
 
     name: Annotated[
         str,
@@ -281,11 +280,11 @@ class RunConfig:
             default_words="the name of the file",
         ),
     ] = "run"
-    seed: Annotated[int, Rule("the number from which all random numbers follow", at_least=0)] = 1
+    seed: Annotated[int, Rule("the seed of all random numbers", at_least=0)] = 1
     output: Annotated[
         str,
         Rule(
-            "the folder or URL of the results; a path starts at the current folder",
+            "the folder or URL of the results, relative to the current folder",
             default_words="`runs/` and the name",
         ),
     ] = "runs/run"
@@ -306,12 +305,12 @@ class RunConfig:
     )
     compatibility: Annotated[
         str,
-        Rule("whose cost terms and rules hold where they differ", choices=("paper", "authors")),
+        Rule("whose cost terms and rules to follow if they differ", choices=("paper", "authors")),
     ] = "paper"
 
 
 def as_dict(part: Any) -> Any:
-    """A configuration, or a part of one, as JSON can hold it, under the names of its keys."""
+    """Convert a configuration, or a part of one, to JSON values under the names of its keys."""
     if dataclasses.is_dataclass(part):
         return {
             key_name(item): as_dict(getattr(part, item.name)) for item in dataclasses.fields(part)
@@ -324,13 +323,13 @@ def as_dict(part: Any) -> Any:
 
 
 def as_single(config: DetectionConfig) -> dict[str, Any]:
-    """The settings of a single detection, which does not depend on how often it is repeated."""
+    """Return the settings that a single detection depends on: all but the number of repeats."""
     settings: dict[str, Any] = as_dict(config)
     del settings["repeats"]
     return settings
 
 
 def fingerprint(part: Any) -> str:
-    """The SHA-256 of a configuration, or of a part of one: the same for the same settings."""
+    """Return the SHA-256 of a configuration, or of a part of one."""
     text = json.dumps(as_dict(part), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

@@ -1,7 +1,7 @@
-"""A setting is a dataclass field whose type is annotated with a rule.
+"""Settings: dataclass fields whose types are annotated with a rule.
 
-From the fields alone come the check of a user's YAML (`builder`) and the table of the
-documentation (`describe_keys`), so that rule, check and documentation are one thing.
+Both the check of a user's YAML (`builder`) and the documentation (`describe_keys`) follow from the
+fields, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAMES: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """What a setting means, and which values it may have."""
+    """The meaning of a setting, and the values it may have."""
 
     meaning: str
     _: dataclasses.KW_ONLY
@@ -47,12 +47,12 @@ class Rule:
     choices: tuple[str, ...] = ()
     pattern: str | None = None
     pattern_words: str = ""
-    shorthand: tuple[str, ...] = ()  # a single value given for a section stands for these keys
-    is_input: bool = False  # a path, relative to the configuration file, of what must be there
-    default_words: str = ""  # for the documentation, where the default follows from other keys
+    shorthand: tuple[str, ...] = ()  # the keys that a single value for a section sets
+    is_input: bool = False  # an existing path, relative to the configuration
+    default_words: str = ""  # documents a default that depends on other keys
 
     def words(self) -> str:
-        """The limits, as they follow after `must be`."""
+        """Return the limits, in words that follow `must be`."""
         if self.choices:
             return alternatives(self.choices)
         if self.pattern:
@@ -66,7 +66,7 @@ class Rule:
         return " and ".join(f"{words} {x:g}" for words, x in limits.items() if x is not None)
 
     def allows(self, value: object) -> bool:
-        """Whether a value of the right type is within the limits."""
+        """Return whether a value of the right type is within the limits."""
         if isinstance(value, str):
             if self.choices:
                 return value in self.choices
@@ -100,7 +100,7 @@ class Setting:
 
 
 def list_settings(cls: type, table: RuleTable) -> list[Setting]:
-    """The settings of a dataclass; the rules of one that another room defines are in `table`."""
+    """List the settings of a dataclass; `table` has the rules of classes from other rooms."""
     hints = _type_hints(cls)
     settings = []
     for field in dataclasses.fields(cls):
@@ -118,12 +118,12 @@ def _type_hints(cls: type) -> dict[str, Any]:
 
 
 def key_name(field: dataclasses.Field[Any]) -> str:
-    """The key of a field; an underscore at its end only keeps it apart from a Python keyword."""
+    """Return the key of a field, without the trailing underscore that avoids a Python keyword."""
     return field.name.rstrip("_")
 
 
 def name_type(hint: Any) -> str:
-    """A type as a user would say it."""
+    """Return the name of a type in plain words."""
     hint, words, nullable = split_union(hint)
     if get_origin(hint) is tuple:
         name = "a list"
@@ -133,7 +133,7 @@ def name_type(hint: Any) -> str:
 
 
 def split_union(hint: Any) -> tuple[Any, tuple[str, ...], bool]:
-    """The one type of a union, its literal words, and whether null is among them."""
+    """Return the type in a union, its literal words, and whether null is allowed."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint, (), False
     words: tuple[str, ...] = ()
@@ -158,9 +158,9 @@ class KeyEntry:
 
 
 def describe_keys(cls: type, table: RuleTable, prefix: str = "") -> Iterator[KeyEntry]:
-    """Every key of a configuration of type `cls`, in order.
+    """Yield every key of a configuration of type `cls`, in order.
 
-    Where several keys share a section, as the three parts of a corpus do, it is listed once.
+    A section that several keys share, such as the three parts of a corpus, is listed once.
     """
     listed: dict[Any, str] = {}
     for item in list_settings(cls, table):
@@ -191,7 +191,7 @@ def _show_default(item: Setting) -> str:
     if item.rule.default_words:
         return item.rule.default_words
     if item.is_required:
-        return "none: it must be given"
+        return "none, required"
     if item.field.default is dataclasses.MISSING:
         return "`{}`"
     if isinstance(item.field.default, bool):

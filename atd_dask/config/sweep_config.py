@@ -1,4 +1,4 @@
-"""What a user can say of sweeps."""
+"""The configuration of sweeps."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from atd_dask.config.settings import Rule
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainConfig:
-    """When a sweep trains the null model anew, and on how many documents."""
+    """When a sweep retrains the null model, and on how many documents."""
 
-    age: Annotated[int, Rule("the null model is trained anew after as many sweeps", at_least=1)] = (
-        14
-    )
+    age: Annotated[int, Rule("retrain the null model after this many sweeps", at_least=1)] = 14
     unseen: Annotated[
         float,
         Rule(
-            "or when the share of words that the vocabulary lacks is larger by this much than in"
-            " the validation documents",
+            "or when the share of words outside the vocabulary exceeds that of the validation"
+            " documents by this much",
             more_than=0,
             at_most=1,
         ),
@@ -27,15 +25,15 @@ class RetrainConfig:
     likelihood: Annotated[
         float,
         Rule(
-            "or when the log-likelihood of a word is less by this much than in the validation"
-            " documents",
+            "or when the log-likelihood per word falls below that of the validation documents by"
+            " this much",
             more_than=0,
         ),
     ] = 0.1
     documents: Annotated[
         int | None,
         Rule(
-            "on as many of the latest documents that are in no cluster",
+            "train on this many of the latest documents that are in no cluster",
             at_least=2,
             default_words="as many as the first null model",
         ),
@@ -44,41 +42,42 @@ class RetrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AlertConfig:
-    """Who is told of clusters: as JSON, tried again until it has arrived."""
+    """Where alerts go, as JSON; delivery is retried until it succeeds."""
 
     command: Annotated[
-        tuple[str, ...], Rule("a program and its arguments, which reads the alert from its input")
+        tuple[str, ...], Rule("a program and its arguments; it reads the alert from standard input")
     ] = ()
     webhook: Annotated[
         str | None,
         Rule(
-            "where the alert is posted",
+            "the URL to post the alert to",
             pattern=r"https?://.+|\$\w+|\$\{\w+\}",
-            pattern_words="an http or https URL, or a variable of the environment such as $WEBHOOK",
+            pattern_words="an http or https URL, or an environment variable such as $WEBHOOK",
         ),
     ] = None
     tries: Annotated[
-        int, Rule("how often a sweep tries to deliver it; then the next one does", at_least=1)
+        int,
+        Rule("how often a sweep tries to deliver an alert; then the next does", at_least=1),
     ] = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepConfig:
-    """How a repository that grows is swept."""
+    """How to sweep a growing repository."""
 
     window: Annotated[
         int,
         Rule(
-            "the documents of as many earlier sweeps are tested together with the new ones",
+            "the number of earlier sweeps whose documents are tested with the new ones",
             at_least=0,
         ),
     ] = 6
     dismissed: Annotated[
         tuple[int, ...],
         Rule(
-            "the numbers of reported clusters that were false alarms: no more is told of them, and"
-            " their documents are normal ones to the next null model",
+            "the numbers of reported clusters that were false alarms: they are not reported again,"
+            " and the next null model learns their documents as normal",
         ),
     ] = ()
-    retrain: Annotated[RetrainConfig, Rule("when the null model is trained anew")] = RetrainConfig()
-    alert: Annotated[AlertConfig, Rule("who is told of clusters")] = AlertConfig()
+    retrain: Annotated[RetrainConfig, Rule("when to retrain the null model")] = RetrainConfig()
+    alert: Annotated[AlertConfig, Rule("where alerts go")] = AlertConfig()

@@ -1,7 +1,7 @@
-"""YAML as a tree in which every value knows where it stands.
+"""YAML as a tree in which every value knows its position.
 
-The text is not trusted: no tag constructs anything, keys may not be given twice, and size, depth
-and what aliases expand to are limited. `<<` merges a mapping as usual.
+The text is not trusted: tags construct nothing, keys must be unique, and size, depth and the
+expansion of aliases are limited. `<<` merges a mapping as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import yaml
 from atd_dask.errors import ConfigError
 from atd_dask.wording import clean, shorten
 
-# By what the names of documents' files end, for each format that has such names.
+# The suffixes of files of documents, for the formats that have any.
 _DOCUMENTS = {
     "jsonl": (".jsonl", ".ndjson"),
     "csv": (".csv",),
@@ -32,8 +32,8 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 30
 
 _TOO_MUCH = (
-    f"A configuration must hold at most {MAX_VALUES} values, nested at most {MAX_DEPTH} deep and "
-    "with aliases written out, got more"
+    f"A configuration must have at most {MAX_VALUES} values, nested at most {MAX_DEPTH} deep, with "
+    "aliases expanded, got more"
 )
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = frozenset({"str", "int", "float", "bool", "timestamp", "value", "merge"})
@@ -51,7 +51,7 @@ class Position:
 
 
 class Problems:
-    """What is wrong, collected so that a user hears of everything at once."""
+    """Problems, collected so that a user learns of all of them at once."""
 
     def __init__(self) -> None:
         self._found: list[tuple[Position, str]] = []
@@ -60,7 +60,7 @@ class Problems:
         self._found.append((position, clean(f"{sentence} ({position})")))
 
     def __iter__(self) -> Iterator[str]:
-        """The sentences in the order of the file, then those on options."""
+        """Iterate over the sentences: those on the file in its order, then those on options."""
         ordered = sorted(self._found, key=lambda item: (item[0].line is None, item[0].line or 0))
         return iter(dict.fromkeys(sentence for _, sentence in ordered))
 
@@ -71,7 +71,7 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """A single value; `kind` is what YAML takes it for."""
+    """A single value; `kind` is the type that YAML gives it."""
 
     position: Position
     text: str
@@ -84,7 +84,7 @@ class ScalarNode:
 
     @property
     def is_text(self) -> bool:
-        """Whether this can be taken literally: `name: 2024` and `label: no` are words."""
+        """Whether the value can be read literally: `name: 2024` and `label: no` are words."""
         return self.kind in _TEXT_TAGS
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class MappingNode:
         return "a mapping"
 
     def get(self, key: str) -> Node | None:
-        """What stands at the dotted `key`."""
+        """Return the value at the dotted `key`, or None."""
         first, _, rest = key.partition(".")
         below = self.entries.get(first)
         if not rest:
@@ -125,7 +125,7 @@ class MappingNode:
         return below.get(rest) if isinstance(below, MappingNode) else None
 
     def put(self, key: str, value: Node) -> MappingNode:
-        """This mapping with `value` at the dotted `key`; what is not a mapping on the way there
+        """Return a copy with `value` at the dotted `key`; anything but a mapping on the way there
         is replaced by one."""
         first, _, rest = key.partition(".")
         if rest:
@@ -136,7 +136,7 @@ class MappingNode:
         return replace(self, entries={**self.entries, first: value})
 
     def remove(self, key: str) -> MappingNode:
-        """This mapping without what stands at the dotted `key`."""
+        """Return a copy without the dotted `key`."""
         first, _, rest = key.partition(".")
         below = self.entries.get(first)
         if rest and isinstance(below, MappingNode):
@@ -144,8 +144,8 @@ class MappingNode:
         return replace(self, entries={k: v for k, v in self.entries.items() if k != key})
 
     def put_default(self, key: str, value: Node) -> MappingNode:
-        """This mapping with `value` at the dotted `key` if nothing is given there; what is no
-        mapping on the way there is left for others to refuse."""
+        """Return a copy with `value` at the dotted `key` unless that is set. Anything but a mapping
+        on the way there is left for the builder to refuse."""
         first, _, rest = key.partition(".")
         below = self.entries.get(first)
         if below is None:
@@ -159,7 +159,7 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 
 
 class _UnreadableError(Exception):
-    """Text from which no tree can be made."""
+    """Text that cannot be parsed."""
 
     def __init__(self, sentence: str, position: Position) -> None:
         super().__init__(sentence)
@@ -168,22 +168,25 @@ class _UnreadableError(Exception):
 
 
 def read_mapping(path: str, problems: Problems) -> MappingNode:
-    """The mapping in the file `path`; raises where nothing sensible can be read from it."""
+    """Read the mapping in the file `path`. Raises `ConfigError` if it is unreadable."""
     content = _read_content(path)
     if format := find_format(path, content):
         raise ConfigError(
             [
                 f"A configuration must be YAML with a section corpus, got a file of documents: name"
                 f" it in one, as in corpus: {{test: {{format: {format}, path: {clean(path)}}}, …}}"
-                " (conf/own-documents.yaml is one to begin with)"
+                " (start from conf/own-documents.yaml)"
             ]
         )
     return parse_mapping(_decode(content, path), Position(path, 1), problems)
 
 
 def find_format(path: str, content: bytes) -> str | None:
-    """The format of a file of documents that was given for a configuration, if it is one: by its
-    name, or by a first line that is a JSON object with a text or with another after it."""
+    """Return the format of a file of documents that was passed as a configuration, or None.
+
+    It is recognised by its name, or by a first line that is a JSON object with a text, or that
+    another object follows.
+    """
     for format, endings in _DOCUMENTS.items():
         if path.lower().removesuffix(".gz").endswith(endings):
             return format
@@ -198,7 +201,7 @@ def find_format(path: str, content: bytes) -> str | None:
 
 
 def parse_mapping(text: str, start: Position, problems: Problems) -> MappingNode:
-    """The mapping in a text that begins at `start`."""
+    """Parse the mapping in a text that starts at `start`."""
     try:
         node = _parse(text, start, problems)
     except _UnreadableError as error:
@@ -209,7 +212,7 @@ def parse_mapping(text: str, start: Position, problems: Problems) -> MappingNode
     if isinstance(node, ScalarNode) and node.is_null:
         got = "an empty file"
     elif isinstance(node, ScalarNode) and _ASSIGNMENT.match(text):
-        got = "lines of KEY=VALUE, where YAML has key: value"
+        got = "lines of KEY=VALUE, which in YAML are key: value"
     raise ConfigError(
         [f"A configuration must be a mapping of keys to values, got {got} ({start.source})"]
     )
@@ -218,7 +221,7 @@ def parse_mapping(text: str, start: Position, problems: Problems) -> MappingNode
 def apply_assignments(
     root: MappingNode, assignments: Sequence[str], problems: Problems
 ) -> MappingNode:
-    """`root` with each `key.sub=value` put in its place; values are YAML."""
+    """Return `root` with each `key.sub=value` applied; values are YAML."""
     for assignment in assignments:
         position = Position(f"--set {shorten(assignment)}")
         key, equals, text = assignment.partition("=")
@@ -274,7 +277,7 @@ def _parse(text: str, start: Position, problems: Problems, key: str = "") -> Nod
 
 
 def _explain(error: Exception, text: str, start: Position) -> _UnreadableError:
-    """One sentence for what the YAML parser says in several lines, or in none."""
+    """Turn an error of the YAML parser into one sentence."""
     position = start
     if isinstance(error, yaml.MarkedYAMLError):
         reason = " ".join(filter(None, [error.context, error.problem]))
@@ -291,7 +294,7 @@ def _explain(error: Exception, text: str, start: Position) -> _UnreadableError:
 
 
 class _Converter:
-    """Turns the parser's nodes, which may share and contain each other, into a plain tree."""
+    """Converts the parser's nodes, which may share and contain each other, to a plain tree."""
 
     def __init__(self, start: Position, problems: Problems) -> None:
         self._start = start
@@ -306,7 +309,7 @@ class _Converter:
             return self._convert_mapping(node, position, key, depth)
         if isinstance(node, yaml.SequenceNode):
             items = (
-                self.convert(item, self._place(item), f"{key}[{number}]", depth + 1)
+                self.convert(item, self._find_position(item), f"{key}[{number}]", depth + 1)
                 for number, item in enumerate(node.value)
             )
             return ListNode(position, tuple(items))
@@ -319,7 +322,7 @@ class _Converter:
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         for key_node, value_node in node.value:
-            here = self._place(key_node)
+            here = self._find_position(key_node)
             if key_node.tag == f"{_TAG}merge":
                 for entries in self._convert_merged(value_node, here, key, depth):
                     merged = {**entries, **merged}
@@ -348,7 +351,7 @@ class _Converter:
             else:
                 self._problems.add(f"<<{_inside(key)} must name a mapping, got {merged}", position)
 
-    def _place(self, node: yaml.Node) -> Position:
+    def _find_position(self, node: yaml.Node) -> Position:
         if self._start.line is None:
             return self._start
         return Position(self._start.source, node.start_mark.line + 1)

@@ -1,4 +1,4 @@
-"""The search of a detection where there is nothing to find: in normal documents held out."""
+"""Calibration: the search of a detection, run in held-out normal documents."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus, draw_held_out
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 
-# So many documents and words of what a search finds are kept, for people to look at.
+# How many documents and words of a held-out search are kept, for people to look at.
 NAMED_DOCUMENTS = 3
 NAMED_WORDS = 8
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The search of a detection, to be run in batches that hold no anomaly."""
+    """The search of a detection, for batches without an anomaly."""
 
     corpora: Mapping[str, Corpus]
     rules: DetectionRules
@@ -38,7 +38,7 @@ class Calibration:
 
 
 def check_size(calibration: Calibration, n_docs: int) -> None:
-    """A batch can be compared only with batches that are as large."""
+    """Check that there are enough normal documents for held-out batches as large as this one."""
     n_normal = calibration.normal.n_docs
     if 2 * n_docs > n_normal:
         raise TooLittleTrainingError(
@@ -51,9 +51,10 @@ def check_size(calibration: Calibration, n_docs: int) -> None:
 def calibrate(
     calibration: Calibration, runner: Runner, checkpointer: Checkpointer, on_progress: OnProgress
 ) -> tuple[HeldOutSearch, ...]:
-    """What all searches in held-out documents find, made once for all clusters.
+    """Run all held-out searches, once for all clusters.
 
-    Searches in small batches run side by side, a task each; those in large ones are spread.
+    Searches in small batches run in parallel, a task each. In large batches every step of a search
+    is distributed.
     """
     searches = list(checkpointer.load_calibration())
     waiting = range(len(searches), calibration.rules.searches)
@@ -73,7 +74,7 @@ def calibrate(
 def search_held_out(
     calibration: Calibration, index: int, runner: Runner | None = None
 ) -> HeldOutSearch:
-    """The best candidate of a whole search in held-out documents."""
+    """Run a whole search in held-out documents, and return its best candidate."""
     runner = runner or Runner()
     rules, normal = calibration.rules, calibration.normal
     held: Corpus
@@ -89,7 +90,7 @@ def search_held_out(
         groups = grow_groups(search, search.choose_starts(rules.seeds))
         if not groups:
             return HeldOutSearch(0.0)
-        # A detection judges so many candidates before it gives up: the best of as many.
+        # A detection judges this many candidates before it gives up.
         judged = [each.group for each in islice(list_candidates(search, groups), rules.failures)]
         best = rank(judged)[0]
         documents = np.array(best.documents)
@@ -105,6 +106,6 @@ def search_held_out(
 def compare_with_calibration(
     cluster: FoundCluster, searches: Sequence[HeldOutSearch], level: float
 ) -> FoundCluster:
-    """A cluster is significant if searches in held-out documents seldom find as much support."""
+    """Judge a cluster: it is significant if held-out searches rarely find as much support."""
     judged = replace(cluster, searches=tuple(searches))
     return replace(judged, significant=judged.deciding_p_value <= level)

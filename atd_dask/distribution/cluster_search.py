@@ -1,8 +1,9 @@
-"""The search for one cluster: proposals side by side, the best supported first.
+"""The search for one cluster: candidates in parallel, best supported first.
 
-By default groups grow from many starts by contrast. By the paper's rules several documents are
-grown to a few, and the one of largest gain to its end. In a batch that is small enough for every
-worker some starts are a task. In a batch of shards everything stays here, and every step is spread.
+By default groups grow from many starts by the contrast search. By the rules of the paper, a few
+documents are grown to small clusters, and the one with the largest gain is grown to its end. If a
+batch is small enough for every worker, some of the starts make a task. If it is in shards, the
+search runs here, and every step is a task per shard.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.cluster_growth import Grower, Growth, MembershipTest, choose_seeds
+from atd_dask.kernels.bootstrap import MembershipTest, Pool
+from atd_dask.kernels.cluster_growth import Grower, Growth, choose_seeds
 from atd_dask.kernels.contrast import LEAST_DOCUMENTS, ContrastSearch, Start
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
@@ -30,24 +31,24 @@ from atd_dask.kernels.model import Ints
 from atd_dask.kernels.next_document import SearchableBatch
 from atd_dask.kernels.proposals import Proposal
 
-# A growth is kept and reported after a document that joins, but not more often.
+# The least time between two checkpoints of a growth, and between two reports of it.
 SECONDS_BETWEEN = 1.0
 
-# Previews in so many documents make a task of some tens of milliseconds; but few seeds at a time,
+# A task of tens of milliseconds previews seeds in about this many documents, but only a few seeds,
 # so that all workers have some.
 DOCUMENTS_PER_TASK = 2**12
 MOST_SEEDS = 5
 
-# So many starts of the contrast search make a task of some tens of milliseconds.
+# Starts of the contrast search in a task of tens of milliseconds.
 STARTS_PER_TASK = 10
 
-# So often the topic of those who belong to a group says who does.
+# How often members are chosen by the topic that the previous members give.
 TOPIC_ROUNDS = 2
 
 
 @dataclass(frozen=True)
 class ClusterSearch:
-    """The search for one cluster among the documents that are still available."""
+    """The search for one cluster among the available documents."""
 
     fitter: Fitter
     batch: SearchableBatch
@@ -77,7 +78,7 @@ class ClusterSearch:
         index: int,
         on_progress: OnProgress = ignore_progress,
     ) -> Iterator[Growth]:
-        """Candidates from the best supported on; `index` is the number of the first."""
+        """Yield candidates, best supported first; `index` is the number of the first one."""
         if not self.rules.settle:
             growth = self._grow_best(runner, checkpointer, index, on_progress)
             if growth is not None:
@@ -116,14 +117,14 @@ class ClusterSearch:
         )
 
     def _find_members(self, group: Proposal, rest: Ints) -> Ints:
-        """The core of a group, and of the documents within its reach those for which the odds are
-        good by the topic that it teaches; the likest first. `rest` was parted from it."""
+        """Return the members of a group, highest score first: its core, and the documents within
+        reach that have good odds under the topic of the core. `rest` was split off from it."""
         documents = np.sort(np.array(group.documents))
         contrast = self.contrast.without(rest)
         core = contrast.find_core(documents)
         if len(core) < LEAST_DOCUMENTS:
             core = documents
-        # A document around an earlier cluster may belong here.
+        # Documents around an earlier cluster may belong to this one.
         free = self.available.copy()
         free[rest] = False
         reach = replace(contrast, available=free).find_reach(core)
@@ -141,8 +142,7 @@ class ClusterSearch:
     def _grow_best(
         self, runner: Runner, checkpointer: Checkpointer, index: int, on_progress: OnProgress
     ) -> Growth | None:
-        """Several documents are grown to a few, side by side, and that of largest gain is grown to
-        its end."""
+        """Grow small clusters from several seeds, and the one with the largest gain to its end."""
         growth = checkpointer.load_growth(index)
         if growth is None:
             seeds = choose_seeds(self.batch, self.available, self.rules.seeds)
@@ -185,7 +185,7 @@ class ClusterSearch:
 
 
 def rank(proposals: Sequence[Proposal]) -> list[Proposal]:
-    """From the best supported on; of equals the one that was found first."""
+    """Sort proposals by support, largest first; ties in the order in which they were found."""
     return sorted(proposals, key=lambda proposal: -proposal.support)
 
 
@@ -208,7 +208,7 @@ def list_candidates(contrast: ContrastSearch, proposals: Sequence[Proposal]) -> 
 
 
 def grow_groups(contrast: ContrastSearch, starts: Sequence[Start]) -> list[Proposal]:
-    """The groups that grow from some starts."""
+    """Grow a group from each start."""
     found = [contrast.grow(start) for start in starts]
     return [group for group in found if group is not None]
 
@@ -242,7 +242,7 @@ def _describe(index: int, grower: Grower, growth: Growth) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class ShardedClusterSearch(ClusterSearch):
-    """The search in a batch of shards, all seeds a document further in every round."""
+    """The search in a batch of shards; all seeds grow by one document per round."""
 
     tests: RemoteResults  # where documents are tested: the fitter and the pool
 
@@ -273,7 +273,7 @@ class ShardedClusterSearch(ClusterSearch):
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedGrower(Grower):
-    """While a worker tests a candidate, the next model is trained here, on the cluster with it."""
+    """Trains the next model while a worker tests the candidate, as if it had passed."""
 
     runner: Runner
     tests: RemoteResults

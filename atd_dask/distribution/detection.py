@@ -1,7 +1,7 @@
-"""Detection on a cluster: clusters one after the other, each proposed, tested and removed.
+"""Detection on a cluster: groups are found, tested and removed one after the other.
 
-Without a client the same functions run here, one after the other, and give the same bytes: a
-growth does not depend on where it runs, and replicates are judged in their order.
+Without a client the same functions run in this process and give the same bytes: a growth does not
+depend on where it runs, and replicates are judged in order.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def detect(
     on_progress: OnProgress = ignore_progress,
     calibration: Calibration | None = None,
 ) -> list[FoundCluster]:
-    """The candidates of a batch in the order in which they are found.
+    """Find the candidates of a batch, in the order in which they are judged.
 
-    One that is significant is removed, and the search goes on in what is left. One that is not is
-    set aside; so many in a row as the rules say end the search. `corpora` has those that the null
-    model comes from: train, and validation, from which donors are drawn unless they are drawn from
-    train. `calibration` replaces the searches in batches that are as large as this one.
+    A significant candidate is removed from the batch, and the search continues in the rest. Another
+    is set aside, and `rules.failures` of these in a row end the search. `corpora` has the parts
+    that the null model comes from: train, and validation, which donors are drawn from unless they
+    come from train. `calibration` replaces held-out searches in batches of the size of this one.
     """
     runner = Runner(client)
     checkpointer = checkpointer or NoCheckpoints()
@@ -113,7 +113,7 @@ def detect(
                 break
             available = outside
             if rules.remember:
-                # What is around it is no group of its own, but may join another one.
+                # The documents around it do not start another group, but may join one.
                 around = np.array(growth.around, dtype=np.int64)
                 known = np.union1d(known, np.append(documents, around))
                 table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)

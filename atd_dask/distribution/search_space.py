@@ -1,9 +1,9 @@
-"""Where clusters are looked for: a batch fitted to the null model, and the pool beside it.
+"""The space that is searched for clusters: a batch fitted to the null model, and the donor pool.
 
-The unit of work follows its cost. A small batch goes to every worker as a whole: there a task is a
-whole growth, and growths run side by side. A large batch is cut into shards, and every question
-about it is a task for each of them. Either way the same documents are judged by the same kernels in
-the same order, so the bytes are the same, as they are without a cluster.
+The size of a task follows its cost. A small batch goes to every worker as a whole: a task is then a
+whole growth, and growths run in parallel. A large batch is cut into shards, and every query is a
+task per shard. Either way the same kernels process the same documents in the same order, so the
+bytes are the same, as they are without a cluster.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from atd_dask.kernels.philox import make_key
 
 
 class SearchSpace(Protocol):
-    """A batch as it is searched, under one null model."""
+    """A batch under one null model, ready to be searched."""
 
     def search(
         self, available: NDArray[np.bool_], known: Ints, key: tuple[object, ...]
     ) -> ClusterSearch:
-        """The search among the documents that are available; `known` ones have been found."""
+        """Return the search among the available documents; `known` ones were found earlier."""
 
     def replicates(
         self, documents: Ints, outside: NDArray[np.bool_], key: tuple[object, ...]
     ) -> Replicates:
-        """Bootstrap clusters in the likeness of these documents; `outside` has those of the batch
-        that may be donors where the pool has any of it."""
+        """Return bootstrap clusters that resemble these documents; `outside` marks the documents of
+        the batch that may be donors, if the pool includes the batch."""
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def open_search_space(
     rules: DetectionRules,
     fitter: Fitter,
 ) -> Iterator[SearchSpace]:
-    """Fits a batch, and the corpus `home` from which donors are drawn."""
+    """Fit a batch, and the corpus `home` that donors are drawn from."""
     block, fit = fit_corpus(runner, home, fitter)
     beside = Sample(block, fit)
     pool = rules.make_pool(fitter, block, fit)
@@ -74,7 +74,7 @@ def open_search_space(
 
 
 def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, Fit]:
-    """All documents of a corpus, and their fit to the null model."""
+    """Fit all documents of a corpus to the null model; return the documents and the fit."""
     blocks = range(len(corpus.block_starts) - 1)
     fits = list(runner.map(fit_corpus_block, (corpus, fitter), blocks))
     return corpus.rows(0, corpus.n_docs), Fit.concatenate(fits)
@@ -90,7 +90,7 @@ def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
 
 @dataclass(frozen=True)
 class WholeSearchSpace:
-    """A batch that every worker can hold."""
+    """A batch that fits on every worker."""
 
     fitter: Fitter
     batch: Batch
@@ -119,7 +119,7 @@ class WholeSearchSpace:
 
 @dataclass(frozen=True)
 class ShardedSearchSpace:
-    """A batch that is cut into shards."""
+    """A batch in shards."""
 
     fitter: Fitter
     batch: ShardedBatch

@@ -1,9 +1,9 @@
-"""The vectors that the contrast search works on: a batch in one place or in shards.
+"""The vectors for the contrast search: a batch in memory or in shards.
 
-A batch that is small enough for every worker is taken as a whole. A larger one is cut into shards,
-which stay on the workers that read them: every direction goes to all shards at once, and the best
-of each are put together. A document has the same score wherever it lies, so what comes out is the
-same, byte for byte.
+A batch that is small enough for every worker stays whole. A larger one is cut into shards, which
+stay on the workers that read them: every direction goes to all shards at once, and the best
+documents of each are merged. A document has the same score wherever it is stored, so the results
+are the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from atd_dask.kernels.vectors import (
     find_idf,
 )
 
-# Up to here a batch goes to every worker: 64 MB, and half as much again for a growth.
+# The largest batch that goes to every worker: 64 MB, and half as much again for a growth.
 SMALL_ENTRIES = 2**22
 
-# So much of the normal documents goes along with every search: 32 MB.
+# The most entries of normal documents that are sent with a search: 32 MB.
 NORMAL_ENTRIES = 2**21
 
 
@@ -46,7 +46,7 @@ def is_small(batch: Corpus) -> bool:
 
 @dataclass(frozen=True)
 class BatchVectors:
-    """The vectors of a batch, and of the normal documents that it is held against."""
+    """The vectors of a batch, and of the normal documents that it is compared with."""
 
     batch: VectorBatch
     normal: NormalVectors
@@ -54,7 +54,7 @@ class BatchVectors:
     def search(
         self, available: NDArray[np.bool_], known: Ints, max_size: int | None
     ) -> ContrastSearch:
-        """Looks for groups among the documents that are available, but for `known` ones."""
+        """Return the search among the available documents that are not `known`."""
         normal = self.normal
         if len(known):
             available = available.copy()
@@ -68,8 +68,8 @@ class BatchVectors:
 def open_vectors(
     runner: Runner, test: Corpus, normal: Corpus, unseen: bool
 ) -> Iterator[BatchVectors]:
-    """The vectors of a batch, and of normal documents at even distances, as many as go along. Words
-    that these lack count only if `unseen`."""
+    """Make the vectors of a batch and of evenly spaced normal documents, as many as fit. Words that
+    the normal documents lack count only if `unseen`."""
     n_words = max(test.n_words, normal.n_words)
     step = max(-(-normal.n_entries // NORMAL_ENTRIES), 1)
     chosen = np.arange(0, normal.n_docs, step)
@@ -93,7 +93,7 @@ def open_vectors(
 
 @dataclass(frozen=True)
 class VectorShard:
-    """Consecutive documents of a batch, and their vectors by word. Nothing in it changes."""
+    """Consecutive documents of a batch, and their vectors by word. Immutable."""
 
     block: Block
     index: WordIndex
@@ -102,9 +102,9 @@ class VectorShard:
     def __sizeof__(self) -> int:
         return self.block.__sizeof__() + self.index.__sizeof__()
 
-    def best(self, scores: Floats, gone: Ints, most: int) -> Ranking:
+    def best(self, scores: Floats, gone: Ints, most: int, above: float = 0.0) -> Ranking:
         scores[gone] = 0.0
-        return Ranking.of(np.arange(len(self.block)) + self.start, scores, most)
+        return Ranking.of(np.arange(len(self.block)) + self.start, scores, most, above)
 
 
 def index_shard(given: tuple[Corpus, Floats], rows: tuple[int, int]) -> VectorShard:
@@ -113,9 +113,9 @@ def index_shard(given: tuple[Corpus, Floats], rows: tuple[int, int]) -> VectorSh
     return VectorShard(block, WordIndex.of(Vectors.of(block, idf), len(idf)), rows[0])
 
 
-def rank_in_shard(shard: VectorShard, question: tuple[Ints, Direction, int]) -> Ranking:
-    gone, direction, most = align(question)
-    return shard.best(shard.index.score(*direction), gone, most)
+def rank_in_shard(shard: VectorShard, question: tuple[Ints, Direction, int, float]) -> Ranking:
+    gone, direction, most, above = align(question)
+    return shard.best(shard.index.score(*direction), gone, most, above)
 
 
 def rank_unexpected_in_shard(shard: VectorShard, question: tuple[Ints, Floats, int]) -> Ranking:
@@ -137,7 +137,7 @@ def take_from_shard(shard: VectorShard, rows: Ints) -> Block:
 
 @dataclass(frozen=True)
 class ShardedVectors:
-    """A batch whose documents lie in shards, on the workers of a cluster or here."""
+    """A batch in shards, on the workers of a cluster or in this process."""
 
     runner: Runner
     shards: RemoteResults
@@ -168,10 +168,12 @@ class ShardedVectors:
         counts: list[Ints] = self.runner.ask(count_in_shard, self.shards, asked)
         return np.asarray(np.sum(counts, axis=0))
 
-    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
+    def rank(
+        self, direction: Direction, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
         some = np.flatnonzero(direction.weights)
         short = Direction(direction.words[some], direction.weights[some])
-        asked = [(n, (gone, short, most)) for n, gone in enumerate(self._gone(available))]
+        asked = [(n, (gone, short, most, above)) for n, gone in enumerate(self._gone(available))]
         return Ranking.merge(self.runner.ask(rank_in_shard, self.shards, asked), most)
 
     def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
@@ -182,6 +184,6 @@ class ShardedVectors:
         return self._cut(np.flatnonzero(~available))
 
     def _cut(self, rows: Ints) -> list[Ints]:
-        """Rows, ascending, as those of each shard."""
+        """Split rows, in ascending order, into those of each shard."""
         cuts = np.searchsorted(rows, self.starts)
         return [rows[cuts[n] : cuts[n + 1]] - self.starts[n] for n in range(len(self.starts) - 1)]

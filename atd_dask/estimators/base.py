@@ -1,8 +1,8 @@
-"""scikit-learn's conventions for estimators, kept without scikit-learn.
+"""scikit-learn's conventions for estimators, without depending on scikit-learn.
 
-It is optional and takes a second to load. Classes of its own as a base would give those who have it
-another class than those who have not, so the conventions are kept by hand, and it is imported only
-where it asks for its own types.
+scikit-learn is optional and takes a second to import. If its base classes were used when it is
+installed, the class of an estimator would depend on that. So the conventions are implemented here,
+and scikit-learn is imported only where it expects its own types.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from atd_dask.errors import InputError
 
 
 class Estimator:
-    """Settings that are the arguments of `__init__`, kept under their names."""
+    """An estimator whose settings are the arguments of `__init__`, stored under their names."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings, by name."""
+        """Return the settings as a mapping from name to value."""
         return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def set_params(self, **settings: Any) -> Self:
-        """Changes settings, by name."""
+        """Set settings by name."""
         known = signature(type(self)).parameters
         for name, value in settings.items():
             if name not in known:
@@ -31,17 +31,17 @@ class Estimator:
         return self
 
     def __repr__(self) -> str:
-        """The settings that are not the usual ones."""
-        usual = signature(type(self)).parameters
+        """Show the settings that differ from the defaults."""
+        defaults = signature(type(self)).parameters
         given = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if value is not usual[name].default and repr(value) != repr(usual[name].default)
+            if value is not defaults[name].default and repr(value) != repr(defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(given)})"
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn may expect of a transformer that needs no targets."""
+        """Return the tags of a transformer that needs no targets."""
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
@@ -54,8 +54,11 @@ class Estimator:
 
 @cache
 def not_fitted_error() -> type[InputError]:
-    """The class of the error for an estimator that was not fitted: with scikit-learn it is one of
-    its `NotFittedError` too, which its tools look for."""
+    """Return the exception class for an estimator that is not fitted.
+
+    If scikit-learn is installed, it is also a subclass of its `NotFittedError`, which its tools
+    catch.
+    """
     try:
         from sklearn.exceptions import NotFittedError
     except ImportError:

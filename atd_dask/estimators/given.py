@@ -1,7 +1,7 @@
-"""Documents as a Python user has them, written down as the sources of a run.
+"""Documents passed from Python, written as the sources of a run.
 
-A run reads files. What is in memory becomes one, so that a search from Python reads, counts and
-finds what the command would, byte for byte.
+A run reads files. Documents in memory are written to a file, so that a search from Python reads,
+counts and finds the same as the command, byte for byte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table have what; text and id are found by their usual names."""
+    """The columns of a table; text and id default to columns of that name."""
 
     text: str | None = None
     id: str | None = None
@@ -42,7 +42,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Given:
-    """Documents as a source of a configuration, and the kind of table they came in."""
+    """Documents as a source in a configuration, and the kind of table they came in."""
 
     source: dict[str, Any]
     backend: Any = None  # as narwhals names it
@@ -51,7 +51,7 @@ class Given:
 def write_given(
     documents: Any, name: str, columns: Columns, vocabulary: Any, folder: Path
 ) -> Given:
-    """Documents as a source; those in memory are written into `folder`."""
+    """Return documents as a source, writing those in memory to `folder`."""
     if isinstance(documents, CorpusStore):
         return Given({"format": "zarr", "path": documents.url})
     if isinstance(documents, str | os.PathLike):
@@ -89,11 +89,11 @@ def _is_lazy(documents: Any) -> bool:
 
 
 def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, Any]:
-    """A file by its ending, or a folder of text files."""
+    """Describe a file, whose format follows from its suffix, or a folder of text files."""
     text = os.fspath(path)
     if "\n" in text or not ("://" in text or Path(text).exists()):
         shown = text if len(text) <= 60 else text[:57] + "..."
-        raise InputError(f"{name} must be {KINDS}, got a string that is no path: {shown!r}")
+        raise InputError(f"{name} must be {KINDS}, got a string that is not a path: {shown!r}")
     ending = "".join(Path(text.removesuffix(".gz").rstrip("/")).suffixes[-1:]).lower()
     kind = ENDINGS.get(ending, "text" if Path(text).is_dir() else None)
     if kind is None:
@@ -113,28 +113,28 @@ def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict
     try:
         rows = as_rows(matrix)
     except ValueError as error:
-        raise InputError(f"{name} must be a whole matrix of counts, but: {error}") from error
+        raise InputError(f"{name} must be a valid matrix of counts, but: {error}") from error
     sparse.save_npz(source["path"], rows)
     if vocabulary is None:
         return source
     words = list_words(vocabulary)
     for word in words:
         if not word or "\n" in word or "\r" in word:
-            raise InputError(f"a word of the vocabulary must be a line of text, got {word!r}")
+            raise InputError(f"a word of the vocabulary must be one line of text, got {word!r}")
     path = folder / f"{name}-words.txt"
     path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     return source | {"vocabulary": str(path)}
 
 
 def list_words(vocabulary: Any) -> list[str]:
-    """The words of a sequence, or of a fitted vectorizer, in the order of the columns."""
+    """Return the words of a sequence or a fitted vectorizer, in the order of the columns."""
     if hasattr(vocabulary, "get_feature_names_out"):
         try:
             vocabulary = vocabulary.get_feature_names_out()
-        except ValueError as error:  # scikit-learn's for what is not fitted
+        except ValueError as error:  # what scikit-learn raises if it is not fitted
             raise InputError(
                 "a vocabulary must be words or a fitted CountVectorizer, got one that is not"
-                " fitted; where a search or memory= copies a pipeline, give it the words"
+                " fitted; if a grid search or memory= clones a pipeline, pass the words instead"
             ) from error
     if isinstance(vocabulary, str | Mapping) or not isinstance(vocabulary, Iterable):
         raise InputError(
@@ -145,8 +145,10 @@ def list_words(vocabulary: Any) -> list[str]:
 
 
 def _read_frame(documents: Any) -> tuple[Any, bool]:
-    """A table as narwhals has it, None where it is none; and whether it was a column alone, which
-    is one of texts, whatever its name."""
+    """Return a table as a narwhals DataFrame, or None if it is not a table.
+
+    Also return whether it was a single column, which has the texts whatever its name is.
+    """
     import narwhals.stable.v1 as nw
 
     frame = nw.from_native(documents, pass_through=True, allow_series=True)
@@ -161,7 +163,7 @@ Record = dict[str, Any]
 
 
 def _read_columns(names: Iterable[str], read: Any, part: str, columns: Columns) -> Iterator[Record]:
-    """The rows of a table, with a text each; without a column for ids they are numbered."""
+    """Yield the rows of a table as records; without a column of ids they are numbered."""
     known = [str(name) for name in names]
     chosen = {"text": columns.text or "text", "id": columns.id, "labels": columns.labels}
     if columns.text is None and len(known) == 1:
@@ -188,7 +190,7 @@ def _read_texts(documents: Iterable[Any], part: str) -> Iterator[Record]:
 
 
 def _check_text(text: Any, part: str, row: int) -> None:
-    """A missing text is an empty document, which a run skips and counts."""
+    """Check that a text is a string or missing; a run skips and counts missing ones."""
     if not isinstance(text, str) and not (text is None or text != text):
         raise InputError(
             f"the documents of {part} must be strings, got {type(text).__name__} in row {row}"

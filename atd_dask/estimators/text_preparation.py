@@ -1,4 +1,4 @@
-"""How text becomes words in a run, for use elsewhere: in a vectorizer, or on its own."""
+"""The text preparation of a run, for use in a vectorizer or on its own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,30 @@ NAMES = tuple(field.name for field in fields(TextOptions))
 
 
 class TextPreparation(Estimator):
-    """Gives the words of texts as a run counts them.
+    """Splits text into the words that a run counts.
 
-    `options` are those of `corpus.text` in a configuration. It is the analyzer that makes
-    scikit-learn count the same words: `CountVectorizer(analyzer=TextPreparation())`; as a
-    transformer it gives a list of words for each text. The options that choose documents, such as
-    `min_distinct`, have no effect here.
+    As an analyzer it makes scikit-learn count the same words as a run:
+    `CountVectorizer(analyzer=TextPreparation())`. As a transformer it returns a list of words for
+    each text.
+
+    Parameters
+    ----------
+    **options
+        The keys of `corpus.text` in a configuration. Those that select documents, such as
+        `min_distinct`, have no effect here.
+
+    Raises
+    ------
+    InputError
+        If there is no such option.
+
+    Examples
+    --------
+    >>> from atd_dask import TextPreparation
+    >>> TextPreparation()("The ships were loading coffee, and more coffee.")
+    ['ship', 'load', 'coffe', 'more', 'coffe']
+    >>> TextPreparation(stemmer="none").transform(["The ships", "loading"])
+    [['ships'], ['loading']]
     """
 
     def __init__(self, **options: Any) -> None:
@@ -28,33 +46,34 @@ class TextPreparation(Estimator):
         self.set_params(**options)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options, by name."""
+        """Return the options as a mapping from name to value."""
         return {name: getattr(self._options, name) for name in NAMES}
 
     def set_params(self, **options: Any) -> Self:
-        """Changes options, by name."""
+        """Set options by name."""
         for name in options:
             if name not in NAMES:
                 raise InputError(f"an option must be one of {', '.join(NAMES)}, got {name!r}")
-        told = self.get_params() | options
-        told["extra_stop_words"] = tuple(told["extra_stop_words"])
-        self._options = TextOptions(**told)
+        merged = self.get_params() | options
+        merged["extra_stop_words"] = tuple(merged["extra_stop_words"])
+        self._options = TextOptions(**merged)
         self._tokeniser = Tokeniser(self._options)
         return self
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text, each as often as it occurs."""
+        """Return the words of a text in order."""
         return self._tokeniser.words(text)
 
     def fit(self, texts: Any = None, y: None = None) -> Self:
-        """There is nothing to learn."""
+        """Do nothing, and return this object: there is nothing to learn."""
         return self
 
     def transform(self, texts: Iterable[str]) -> list[list[str]]:
-        """The words of each text."""
+        """Return the words of each text."""
         return [self(text) for text in texts]
 
     def fit_transform(self, texts: Iterable[str], y: None = None) -> list[list[str]]:
+        """Return the words of each text."""
         return self.transform(texts)
 
     def __sklearn_tags__(self) -> Any:
@@ -64,6 +83,6 @@ class TextPreparation(Estimator):
         return tags
 
     def __repr__(self) -> str:
-        usual = TextOptions()
-        given = {n: v for n, v in self.get_params().items() if v != getattr(usual, n)}
+        default = TextOptions()
+        given = {n: v for n, v in self.get_params().items() if v != getattr(default, n)}
         return f"TextPreparation({', '.join(f'{n}={v!r}' for n, v in given.items())})"

@@ -1,10 +1,10 @@
-"""The parsimonious topic model as an estimator, with the conventions of scikit-learn."""
+"""The parsimonious topic model as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,21 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution.training import Training, choose_best, train_restarts
-from atd_dask.documents import as_rows, name_numbers
 from atd_dask.errors import InputError
 from atd_dask.estimators.base import Estimator, not_fitted_error
-from atd_dask.estimators.given import list_words
+from atd_dask.estimators.corpora import are_numbers, as_corpus
 from atd_dask.kernels import authors
-from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.fitting import Fit, fit_block
-from atd_dask.kernels.model import Block
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
     OrderRange,
     OrderRecord,
 )
-from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel, read_model, write_model
 
 if TYPE_CHECKING:
@@ -36,24 +32,61 @@ COMPATIBILITIES = ("paper", "authors")
 
 
 class ParsimoniousTopicModel(Estimator):
-    """A topic model in which a topic says something of its own about few words only.
+    """A topic model in which each topic has its own probabilities for few words only.
 
-    `n_topics` is a number, or a pair (least, most) between which the number of least BIC is chosen.
-    Where that is at an end of the range, further numbers are tried, up to `limit` or a tenth of the
-    documents; with `widen=False`, or as the authors do it, the range is kept.
-    `random_state` is the seed; the same seed and documents give the same model, byte for byte, with
-    a Dask client or without. Documents are a `CorpusStore`, a SciPy sparse matrix or an array
-    (documents × words), or a list with a mapping from word to count for each document.
+    Documents are a `CorpusStore`, a matrix (documents × words) of NumPy, SciPy or `sparse`, or a
+    list of mappings from word to count, one for each document. The same documents and seed give the
+    same model, byte for byte, with or without a Dask client.
 
-    `vocabulary` names the columns of a matrix: words in their order, or a `CountVectorizer` that is
-    fitted when `fit` runs, as one that stands before the model in a pipeline:
+    Parameters
+    ----------
+    n_topics
+        The number of topics, or a pair (least, most) from which the number with the lowest BIC is
+        chosen.
+    step
+        The distance between the numbers of topics that are tried.
+    widen
+        Whether to try more numbers of topics, up to `limit` or a tenth of the documents, if the
+        best one is at an end of the range. Has no effect with `compatibility="authors"`.
+    limit
+        The largest number of topics to widen the range to.
+    restarts
+        How many times to train; the model with the lowest BIC is kept.
+    tolerance
+        The relative change of the BIC at which training has converged.
+    max_iterations
+        The largest number of iterations for a number of topics.
+    random_state
+        The seed.
+    compatibility
+        `"paper"`, or `"authors"` to train as the program of the paper's authors does.
+    vocabulary
+        The words that name the columns of a matrix, or a `CountVectorizer` that is fitted by the
+        time `fit` runs, such as the one before the model in a pipeline. The columns of a DataFrame
+        name themselves.
 
-        counts = CountVectorizer()
-        make_pipeline(counts, ParsimoniousTopicModel(vocabulary=counts)).fit(texts)
+    Notes
+    -----
+    Cloning a pipeline (`clone`, a grid search, `memory=`) makes two vectorizers, only one of which
+    gets fitted, and `fit` raises an error. Pass the words to both then:
+    `CountVectorizer(vocabulary=…)`.
 
-    A copy of such a pipeline (`clone`, a grid search, `memory=`) has two vectorizers, of which only
-    one gets fitted: `fit` says so. There, give the words to both: `CountVectorizer(vocabulary=…)`.
-    The columns of a DataFrame name themselves.
+    Examples
+    --------
+    >>> from atd_dask import ParsimoniousTopicModel
+    >>> from collections import Counter
+    >>> from random import Random
+    >>> random = Random(1)
+    >>> def write(words):
+    ...     return Counter(random.choices(words.split(), k=30))
+    >>> documents = [write("flour sugar oven egg the of a") for _ in range(40)]
+    >>> documents += [write("engine brake wheel road the of a") for _ in range(40)]
+    >>> model = ParsimoniousTopicModel(n_topics=2).fit(documents)
+    >>> model.top_words(1, 2)
+    ['egg', 'oven']
+    >>> model.transform(documents[::40])
+    array([[0., 1.],
+           [1., 0.]])
     """
 
     def __init__(
@@ -89,7 +122,29 @@ class ParsimoniousTopicModel(Estimator):
         vocabulary: Any = None,
         client: Client | None = None,
     ) -> Self:
-        """Learns the topics. `vocabulary` counts for more than that of the settings."""
+        """Learn the topics.
+
+        Parameters
+        ----------
+        documents
+            The documents to learn from.
+        y
+            Ignored.
+        vocabulary
+            The words; they take precedence over those of `__init__`.
+        client
+            A Dask client whose cluster does the work.
+
+        Returns
+        -------
+        ParsimoniousTopicModel
+            This model, fitted.
+
+        Raises
+        ------
+        InputError
+            If a setting or the documents cannot be used.
+        """
         orders, settings = self._check_orders(), self._check_settings()
         corpus, words = as_corpus(documents, self.vocabulary if vocabulary is None else vocabulary)
         if not corpus.lengths().any():
@@ -121,7 +176,7 @@ class ParsimoniousTopicModel(Estimator):
             or not 1 <= pair[0] <= pair[1]
         ):
             raise InputError(
-                "n_topics must be a number from 1 on, or a pair of them in ascending order,"
+                "n_topics must be a number of at least 1, or a pair of them in ascending order,"
                 f" got {given!r}"
             )
         if not isinstance(self.widen, bool | np.bool_):
@@ -134,9 +189,9 @@ class ParsimoniousTopicModel(Estimator):
         )
 
     def _check_settings(self) -> dict[str, Any]:
-        """The settings, fit for JSON."""
+        """Check the settings, and return them as JSON values."""
         if not isinstance(self.tolerance, Real) or not 0 <= self.tolerance < math.inf:
-            raise InputError(f"tolerance must be a number from 0 on, got {self.tolerance!r}")
+            raise InputError(f"tolerance must be a number of at least 0, got {self.tolerance!r}")
         if self.compatibility not in COMPATIBILITIES:
             names = " or ".join(map(repr, COMPATIBILITIES))
             raise InputError(f"compatibility must be {names}, got {self.compatibility!r}")
@@ -170,16 +225,17 @@ class ParsimoniousTopicModel(Estimator):
 
     @property
     def n_topics_(self) -> int:
+        """The number of topics."""
         return self.model_.table.n_topics
 
     @property
     def bic_(self) -> float:
-        """The BIC on the documents that it was fitted on."""
+        """The BIC on the documents that the model was fitted on."""
         return self.model_.record.bic
 
     @property
     def order_search_(self) -> tuple[tuple[OrderRecord, ...], ...]:
-        """For each restart, what was found at each number of topics."""
+        """The figures for each number of topics that was tried, for each restart."""
         return self.model_.restarts
 
     @property
@@ -189,23 +245,24 @@ class ParsimoniousTopicModel(Estimator):
 
     @property
     def vocabulary_(self) -> tuple[str, ...]:
+        """The words, in the order of the columns."""
         return self.model_.vocabulary
 
     @property
     def n_features_in_(self) -> int:
-        """How many columns a matrix of documents has."""
+        """The number of columns of a matrix of documents."""
         return len(self.vocabulary_)
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
-        """The words, if they were given."""
+        """The words, if they were named."""
         words = self.vocabulary_
-        if _are_numbers(words):
+        if are_numbers(words):
             raise AttributeError("the columns of the documents were not named")
         return np.array(words, object)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """A name for each column of `transform`."""
+        """Return a name for each column of the output of `transform`."""
         kind = type(self).__name__.lower()
         if input_features is not None and len(input_features) != self.n_features_in_:
             raise InputError(
@@ -215,7 +272,24 @@ class ParsimoniousTopicModel(Estimator):
         return np.array([f"{kind}{topic}" for topic in range(self.n_topics_)], object)
 
     def top_words(self, topic: int, n: int = 10) -> list[str]:
-        """The words of its own that the topic makes more likely, the most telling first."""
+        """Return the words that a topic makes more likely, most telling first.
+
+        Parameters
+        ----------
+        topic
+            The number of the topic, from 0.
+        n
+            The largest number of words.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        InputError
+            If there is no such topic.
+        """
         if not 0 <= topic < self.n_topics_:
             raise InputError(
                 f"a topic must be a number from 0 to {self.n_topics_ - 1}, got {topic}"
@@ -223,23 +297,40 @@ class ParsimoniousTopicModel(Estimator):
         return self.model_.top_words(topic, n)
 
     def transform(self, documents: Any) -> NDArray[np.float64]:
-        """Topic proportions, documents × topics; a document without a known word has none."""
+        """Return the topic proportions of documents.
+
+        Parameters
+        ----------
+        documents
+            Documents, with the words that the model was fitted on.
+
+        Returns
+        -------
+        ndarray
+            Documents × topics. The row of a document without known words is zero.
+
+        Raises
+        ------
+        InputError
+            If the documents cannot be used.
+        """
         fits = self._fit_documents(documents)
         return np.concatenate([fit.proportions.dense(self.n_topics_) for fit in fits])
 
     def fit_transform(self, documents: Any, y: None = None, **options: Any) -> NDArray[np.float64]:
+        """Fit the model, and return the topic proportions of the same documents."""
         return self.fit(documents, **options).transform(documents)
 
     def log_likelihood(self, documents: Any) -> NDArray[np.float64]:
-        """The log-likelihood of each document."""
+        """Return the log-likelihood of each document."""
         return np.concatenate([fit.log_likelihoods for fit in self._fit_documents(documents)])
 
     def score(self, documents: Any, y: None = None) -> float:
-        """The log-likelihood of all documents."""
+        """Return the log-likelihood of all documents together."""
         return math.fsum(self.log_likelihood(documents))
 
     def bic(self, documents: Any) -> float:
-        """The objective for documents that the model was not fitted on (equation testbic)."""
+        """Return the BIC of documents that the model was not fitted on (equation testbic)."""
         fits = self._fit_documents(documents)
         return math.fsum(np.concatenate([fit.costs - fit.log_likelihoods for fit in fits]))
 
@@ -252,13 +343,15 @@ class ParsimoniousTopicModel(Estimator):
         return [fit(corpus.block(index), table) for index in range(len(corpus.block_starts) - 1)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the fitted model as a store."""
+        """Write the fitted model to a store at `path`."""
         write_model(path, self.model_)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ParsimoniousTopicModel:
-        """A model that was saved, or that a run has trained. It knows its words, but they are no
-        setting: for another `fit` they must be given again."""
+        """Read a model that `save` wrote or a run trained.
+
+        Its words are not among its settings: pass them again to fit it on other documents.
+        """
         model = read_model(path)
         known = cls().get_params()
         settings = {name: model.settings[name] for name in known if name in model.settings}
@@ -271,144 +364,5 @@ class ParsimoniousTopicModel(Estimator):
 
 def _whole(name: str, value: object, least: int) -> int:
     if not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"{name} must be a whole number from {least} on, got {value!r}")
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return int(value)
-
-
-# Errors end with scikit-learn's words for the same mistake in brackets, where it has some: people
-# know them, and its tools look for them.
-
-
-def as_corpus(
-    documents: Any, vocabulary: Any, model: str | None = None
-) -> tuple[Corpus, tuple[str, ...]]:
-    """Whatever a user has, as a corpus in blocks and its words. `model` names the kind of one that
-    was fitted over them."""
-    words = None if vocabulary is None else _check_vocabulary(vocabulary)
-    if isinstance(documents, CorpusStore):
-        if words not in (None, documents.vocabulary):
-            raise InputError(f"the store {documents.url} must have the given words, but has others")
-        return documents, documents.vocabulary
-    from scipy import sparse
-
-    words = _name_columns(documents, words)
-    if isinstance(documents, tuple):
-        # SciPy takes a tuple for coordinates.
-        documents = list(documents)
-    if isinstance(documents, list) and all(isinstance(entry, Mapping) for entry in documents):
-        if words is None:
-            words = tuple(sorted({str(word) for document in documents for word in document}))
-        documents = _count_mappings(documents, words)
-    try:
-        counts = documents if sparse.issparse(documents) else np.asarray(documents)
-        if counts.dtype == object:
-            counts = counts.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise _refuse_documents(documents) from error
-    try:
-        matrix = as_rows(counts)
-    except (TypeError, ValueError) as error:
-        if sparse.issparse(counts):
-            raise InputError(f"a matrix of counts must be whole, but: {error}") from error
-        raise _refuse_documents(documents) from error
-    if matrix.ndim != 2:
-        raise InputError(
-            f"a matrix of counts must be documents × words, got {matrix.ndim} axes"
-            " (Reshape your data)"
-        )
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    _check_counts(matrix)
-    n_words = matrix.shape[1]
-    if words is None:
-        words = _number_columns(n_words)
-    if len(words) != n_words:
-        known = f"X has {n_words} features, but {model} is expecting {len(words)} features as input"
-        raise InputError(
-            f"a vocabulary must name the {n_words} columns, got {len(words)} words"
-            + (f" ({known})" if model else "")
-        )
-    block = Block(
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32),
-        matrix.data.astype(np.int32),
-    )
-    return MemoryCorpus(block, n_words), words
-
-
-def _check_vocabulary(vocabulary: Any) -> tuple[str, ...]:
-    words = tuple(list_words(vocabulary))
-    seen: set[str] = set()
-    for word in words:
-        if word in seen:
-            raise InputError(f"a vocabulary must name each word once, got {word!r} twice")
-        seen.add(word)
-    return words
-
-
-def _number_columns(n_words: int) -> tuple[str, ...]:
-    """What the words are called that nobody has named."""
-    return name_numbers(n_words, "a matrix of counts")
-
-
-def _are_numbers(words: Sequence[str]) -> bool:
-    return all(word == str(number) for number, word in enumerate(words))
-
-
-def _refuse_documents(documents: Any) -> InputError:
-    return InputError(
-        "documents must be a corpus store, a matrix of counts or a list of mappings from word"
-        f" to count, got {type(documents).__name__}"
-    )
-
-
-def _name_columns(documents: Any, words: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The words as a DataFrame names its columns; they must be the given ones."""
-    columns = getattr(documents, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return words
-    named = _check_vocabulary(columns)
-    if words is None or (len(words) == len(named) and _are_numbers(words)):
-        return named if words is None else words
-    for given, word in zip(named, words, strict=False):
-        if given != word:
-            raise InputError(
-                "the columns of a DataFrame must be the given words in their order,"
-                f" got {given!r} for {word!r}"
-            )
-    return words
-
-
-def _check_counts(matrix: Any) -> None:
-    values = matrix.data
-    if values.dtype.kind not in "biuf":
-        known = " (Complex data not supported)" if values.dtype.kind == "c" else ""
-        raise InputError(f"counts must be numbers, got {values.dtype}{known}")
-    # The comparisons are false for what is not a number.
-    sound = (values >= 0) & (values < 2**31) & (values == np.floor(values))
-    if not np.all(sound):
-        first = int(np.argmin(sound))
-        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
-        value = values[first]
-        known = " (Negative values in data)" if value < 0 else ""
-        if not math.isfinite(value):
-            known = " (Input contains NaN or infinity)"
-        raise InputError(
-            f"counts must be whole numbers from 0 to {2**31 - 1}, got {value} in row {row}{known}"
-        )
-
-
-def _count_mappings(documents: list[Mapping[str, int]], vocabulary: Sequence[str]) -> Any:
-    from scipy import sparse
-
-    number = {word: term for term, word in enumerate(vocabulary)}
-    entries: list[tuple[int, int, float]] = []
-    for row, document in enumerate(documents):
-        for word, count in document.items():
-            if not isinstance(count, Real):
-                raise InputError(f"counts must be numbers, got {count!r} for {word!r} in row {row}")
-            if str(word) in number:
-                entries.append((row, number[str(word)], float(count)))
-    rows, terms, counts = zip(*entries, strict=True) if entries else ((), (), ())
-    shape = (len(documents), len(vocabulary))
-    return sparse.coo_array((np.array(counts), (rows, terms)), shape=shape)

@@ -1,5 +1,5 @@
-"""Methods that only rank, beside one that decides: as many groups, and as many documents, are taken
-from the top of each ranking as the other method has found."""
+"""Compares methods that only rank with one that decides: from the top of each ranking it takes as
+many groups, and as many documents, as the deciding method found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be found, and how much of it may be named."""
+    """What to find, and how many groups and documents may be named."""
 
     labels: Labels
     anomalous: tuple[str, ...]
@@ -33,8 +33,8 @@ class Task:
 
 @dataclass(frozen=True)
 class GroupAgreement:
-    """The mean over groups: against the whole batch, against what earlier groups left of it, and
-    against the whole batch with the documents of each group in the order of the batch."""
+    """The mean agreement of groups: with the whole batch, with what earlier groups left over, and
+    with the whole batch if the documents of each group are in the order of the batch."""
 
     whole: Agreement
     remaining: Agreement
@@ -42,12 +42,12 @@ class GroupAgreement:
 
 
 def rank_rows(scores: Floats) -> Ints:
-    """Rows from the largest score on; equal ones in their order."""
+    """Return the rows by descending score, ties in order."""
     return np.argsort(-scores, kind="stable")
 
 
 def judge_documents(task: Task, scores: Floats) -> Agreement:
-    """The documents of largest score as anomalies."""
+    """Judge the documents with the largest scores as anomalies."""
     top = rank_rows(scores)[: task.n_documents].tolist()
     return compare_documents([top], task.labels, task.anomalous)
 
@@ -55,8 +55,9 @@ def judge_documents(task: Task, scores: Floats) -> Agreement:
 def judge_groups(
     task: Task, scores: Floats, weights: Floats, counted: bool, groups: Ints
 ) -> GroupAgreement:
-    """The groups of largest weight as anomalous clusters, the documents of each by their scores. A
-    group weighs what its documents weigh: their sum if they are `counted`, else their mean."""
+    """Judge the groups with the largest weights as anomalous clusters, their documents ordered by
+    score. The weight of a group is the sum of its documents' weights if `counted`, or else the
+    mean."""
     sizes = np.bincount(groups)
     sums: Floats = np.bincount(groups, weights).astype(np.float64)
     values: Floats = sums if counted else sums / np.maximum(sizes, 1)
@@ -78,7 +79,7 @@ def judge_groups(
 
 @dataclass(frozen=True)
 class Spread:
-    """A figure over seeds."""
+    """The mean and the range of a figure over seeds."""
 
     mean: float
     low: float
@@ -90,11 +91,12 @@ class Spread:
         return cls(sum(some) / len(some), min(some), max(some))
 
     def show(self, places: int = 2) -> str:
-        """`0.84 (0.83 to 0.88)`; without the range where it has none at this precision."""
+        """Format as in `0.84 (0.83 to 0.88)`, without the range if it vanishes at this
+        precision."""
         mean, low, high = (f"{x:,.{places}f}" for x in (self.mean, self.low, self.high))
         return mean if low == high else f"{mean} ({low} to {high})"
 
 
 def best_place(agreements: Sequence[Agreement]) -> int:
-    """Where F1 is largest; of equals the one of largest AUC, then the first."""
+    """Return the index of the largest F1; ties go to the larger AUC, then to the first."""
     return max(range(len(agreements)), key=lambda n: (agreements[n].f1, agreements[n].auc, -n))

@@ -1,4 +1,4 @@
-"""Near-copies in a result: those of the documents of clusters, and groups of their own."""
+"""Near-duplicates in a result: those of the documents of clusters, and groups of their own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from atd_dask.documents import Copies
     from atd_dask.evaluation.metrics import Labels
 
-# So many documents of the same words make a finding: two may be a document that was sent twice.
-LEAST_TOLD = 3
+# The smallest group that is reported: two may be a document that was sent twice.
+LEAST_REPORTED = 3
 SHOWN_WORDS = 20
 
 
@@ -27,8 +27,10 @@ def place_in_batch(
     ids: Sequence[str],
     labels: Labels,
 ) -> tuple[ClusterResult, ...]:
-    """Brings clusters of representatives back into the whole batch: `rows` has the row of each
-    representative. Every document gets its copies, which a cluster counts apart."""
+    """Map clusters of representatives back to the whole batch, where `rows` has the row of each.
+
+    Documents get their near-duplicates, which a cluster counts separately.
+    """
     groups = group_copies(copies.copy_of)
 
     def place_member(member: MemberDocument) -> MemberDocument:
@@ -50,7 +52,7 @@ def _name_document(row: int, ids: Sequence[str], labels: Labels) -> BatchDocumen
 
 
 def group_copies(copy_of: NDArray[np.int64]) -> dict[int, list[int]]:
-    """For every document that has copies their rows."""
+    """Map each document with near-duplicates to their rows."""
     groups: dict[int, list[int]] = {}
     for row in np.flatnonzero(copy_of >= 0).tolist():
         groups.setdefault(int(copy_of[row]), []).append(row)
@@ -58,12 +60,12 @@ def group_copies(copy_of: NDArray[np.int64]) -> dict[int, list[int]]:
 
 
 def choose_groups(copies: Copies) -> list[list[int]]:
-    """The groups of copies that are a finding, the largest first: large enough, and without a
-    counterpart in training. The first of each stands for the others."""
+    """Return the groups of near-duplicates to report, largest first: large enough, and without a
+    match in training. The first document of each represents the others."""
     groups = [
         [row, *others]
         for row, others in group_copies(copies.copy_of).items()
-        if len(others) + 1 >= LEAST_TOLD and not copies.in_training[row]
+        if len(others) + 1 >= LEAST_REPORTED and not copies.in_training[row]
     ]
     return sorted(groups, key=lambda rows: (-len(rows), rows[0]))
 
@@ -76,11 +78,11 @@ def describe_copies(
     ids: Sequence[str],
     labels: Labels,
 ) -> tuple[CopyGroup, ...]:
-    """The groups of copies of a result.
+    """Describe the groups of near-duplicates of a result.
 
-    `words` has the counts of the first of each group, `shared` how probable words are elsewhere, 0
-    for those that training lacks. The words that are told are the most frequent ones, among equals
-    the rarer elsewhere.
+    `words` has the counts of the first document of each group, and `shared` the usual probability
+    of words, 0 for those that training lacks. The most frequent words are listed; ties go to the
+    less usual one.
     """
     described = []
     for rows in groups:
@@ -100,10 +102,10 @@ def describe_copies(
 def name_homes(
     groups: Sequence[CopyGroup], clusters: Sequence[ClusterResult]
 ) -> tuple[CopyGroup, ...]:
-    """The groups of copies, each with the significant cluster that it belongs to."""
+    """Add to each group the significant cluster that it belongs to."""
     homes = {
         row: cluster.index
-        for cluster in reversed(clusters)  # of two, the first
+        for cluster in reversed(clusters)  # the first of two wins
         if cluster.significant
         for row in cluster.rows
     }

@@ -1,8 +1,8 @@
 """Generated documents for detection problems: topics over a Zipf-like vocabulary.
 
-Half of a topic's tokens follow the frequencies of the whole language, half are of its own words. An
-ordinary document has a topic, and up to 40 % of another. A document of a planted group has the new
-topic on a share of its tokens and is ordinary in the rest.
+Half of a topic's tokens follow the frequencies of the whole language, half are its own words. An
+ordinary document has one topic, and up to 40 % of another. A document of a planted group has the
+new topic on a share of its tokens and is ordinary otherwise.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from atd_dask.evaluation.metrics import Labels
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.streams import open_stream
 
-VERSION = 1  # of what is generated; whoever changes the documents raises it
+VERSION = 1  # raise it if the generated documents change
 
-OWN_SHARE = 0.5  # of a topic's tokens, those that are of its own words
-SECOND_AT_MOST = 0.4  # of an ordinary document, the share of its second topic
-SPREAD = 0.5  # the standard deviation of the logarithm of a length
+OWN_SHARE = 0.5  # of a topic's tokens that are its own words
+SECOND_AT_MOST = 0.4  # the largest share of the second topic of a document
+SPREAD = 0.5  # standard deviation of the log of the lengths
 SHORTEST = 10
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What generated documents are like."""
+    """The parameters of generated documents."""
 
     n_train: int = 3000
     n_words: int = 4000
-    topics: tuple[int, int] = (8, 15)  # from which the number of normal topics is drawn
-    lengths: tuple[int, int] = (60, 100)  # from which the median length is drawn
+    topics: tuple[int, int] = (8, 15)  # range of the number of normal topics
+    lengths: tuple[int, int] = (60, 100)  # range of the median length
     own_words: int = 150  # of every topic
 
 
@@ -48,7 +48,7 @@ class Planted:
 def generate_documents(
     seed: int, purpose: str, shape: Shape, n_normal: int, planted: Sequence[Planted]
 ) -> tuple[Block, Labels]:
-    """The ordinary documents, and after them those of each group; a label names the topic."""
+    """Generate ordinary documents, followed by those of each group; labels name the topics."""
     stream = open_stream(seed, f"{purpose}/topics")
     n_topics = int(stream.integers(shape.topics[0], shape.topics[1], endpoint=True))
     median = int(stream.integers(shape.lengths[0], shape.lengths[1], endpoint=True))
@@ -80,7 +80,7 @@ def generate_documents(
 
 
 def count_tokens(documents: Ints, words: Ints, n_docs: int, n_words: int) -> Block:
-    """Tokens as counts: the document and the word of each."""
+    """Count tokens, given the document and the word of each."""
     entries, counts = np.unique(documents * n_words + words, return_counts=True)
     sizes = np.bincount(entries // n_words, minlength=n_docs)
     return Block(
@@ -91,7 +91,7 @@ def count_tokens(documents: Ints, words: Ints, n_docs: int, n_words: int) -> Blo
 
 
 def _draw_topics(stream: np.random.Generator, shape: Shape, n_topics: int) -> Floats:
-    """Running sums of word probabilities, topics × words."""
+    """Return the running sums of word probabilities, topics × words."""
     language = 1 / np.arange(10, 10 + shape.n_words)
     language = _normalise(stream.permutation(language))
     weights = _normalise(1 / np.arange(5, 5 + shape.own_words))
@@ -102,13 +102,13 @@ def _draw_topics(stream: np.random.Generator, shape: Shape, n_topics: int) -> Fl
 
 
 def _normalise(weights: Floats) -> Floats:
-    # The last running sum: unlike np.sum, it adds in one fixed order.
+    # Unlike np.sum, cumsum adds in a fixed order.
     total = float(np.cumsum(weights)[-1])
     return weights / total
 
 
 def _draw_words(uniform: Floats, topics: Ints, running: Floats) -> NDArray[np.int64]:
-    """A word for each token, by the topic that it is of."""
+    """Draw a word for each token from its topic."""
     words = np.zeros(len(topics), np.int64)
     for topic in np.unique(topics).tolist():
         mine = topics == topic

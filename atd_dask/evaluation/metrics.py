@@ -1,7 +1,7 @@
-"""The paper's metrics: how well clusters agree with anomalous labels.
+"""The paper's metrics: how well clusters match anomalous labels.
 
-Documents count in the order in which they joined. The area is that of the trapezoids between the
-points (recall, precision) after each document, from the first document on.
+Documents count in the order in which they joined. The AUC is the area of the trapezoids between the
+points (recall, precision) after each document, starting with the first one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Labels = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterAgreement:
-    """A cluster against its majority label: of the whole batch, and of what was left of it when
-    the cluster was found."""
+    """The agreement of a cluster with its majority label: in the whole batch, and in what was left
+    when the cluster was found."""
 
     label: str
     whole: Agreement
@@ -25,7 +25,7 @@ class ClusterAgreement:
 
 
 def compare(hits: Sequence[bool], n_true: int) -> Agreement:
-    """Documents in order, each a hit or not, against `n_true` true ones."""
+    """Compare documents in order, each a hit or not, with `n_true` true ones."""
     found = 0
     area = 0.0
     recall = precision = 0.0
@@ -43,8 +43,11 @@ def compare(hits: Sequence[bool], n_true: int) -> Agreement:
 def compare_cluster(
     documents: Sequence[int], labels: Labels, anomalous: Sequence[str], gone: frozenset[int]
 ) -> ClusterAgreement | None:
-    """A cluster against the anomalous label that most of its documents have, the first of equals;
-    `gone` are documents of earlier clusters. None where no document has one."""
+    """Compare a cluster with the anomalous label that most of its documents have; ties go to the
+    first.
+
+    `gone` are the documents of earlier clusters. Return None if no document has an anomalous label.
+    """
     counts = {label: sum(label in labels[d] for d in documents) for label in anomalous}
     label = max(anomalous, key=lambda name: counts[name], default=None)
     if label is None or counts[label] == 0:
@@ -61,7 +64,7 @@ def compare_cluster(
 def compare_documents(
     clusters: Sequence[Sequence[int]], labels: Labels, anomalous: Sequence[str]
 ) -> Agreement:
-    """The documents of all clusters, each once and in that order, against all anomalous ones."""
+    """Compare the documents of all clusters, each once and in order, with all anomalous ones."""
     names = set(anomalous)
     true = [not names.isdisjoint(some) for some in labels]
     rows = dict.fromkeys(row for cluster in clusters for row in cluster)
@@ -69,7 +72,7 @@ def compare_documents(
 
 
 def average(agreements: Sequence[Agreement]) -> Agreement:
-    """The mean over clusters; all zeros for none."""
+    """Return the mean over clusters, or zeros if there are none."""
     n = max(len(agreements), 1)
     return Agreement(
         sum(a.recall for a in agreements) / n,

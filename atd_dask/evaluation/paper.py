@@ -1,5 +1,5 @@
-"""The figures that the paper prints, to stand beside ours (H. Soleimani and D. J. Miller, *ATD:
-Anomalous Topic Discovery in High Dimensional Discrete Data*, tables 1 to 5)."""
+"""The figures of the paper (H. Soleimani and D. J. Miller, *ATD: Anomalous Topic Discovery in High
+Dimensional Discrete Data*, tables 1 to 5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METHODS = {
     "SVM_RBF": "SVM (RBF)",
     "NN_LDA": "NN (LDA)",
     "NN_BOW": "NN (BOW)",
-    # Not in the paper: these know the batch.
+    # Not in the paper; these methods see the whole batch.
     "NN_batch": "NN (batch)",
     "LR_batch": "regression (batch)",
     "KMeans_batch": "KMeans (batch)",
@@ -67,11 +67,11 @@ CLUSTERS = {
     ),
 }
 
-# The paper counts recall against what earlier clusters have left of the batch.
+# The paper computes recall against what earlier clusters left over.
 CLUSTER_NOTES = {
     "synthetic": "The paper counts topics from 1: its topics 12 and 11 are the labels 11 and 10.",
-    "newsgroups": "No anomalous document is in the other's cluster, so the paper's recall is also"
-    " that of the whole batch.",
+    "newsgroups": "No cluster has anomalous documents of the other's label, so the paper's recall"
+    " is also that for the whole batch.",
     "reuters": "Against the whole batch the paper's second cluster has recall 0.68, and its group"
     " F1 and AUC are 0.82 and 0.75.",
 }
@@ -107,7 +107,7 @@ COMPARISON = {
     },
 }
 
-# For each corpus the label whose topic has a column in table 3, and the four rows.
+# The label of each corpus whose topic has a column in table 3, and its four rows.
 WORD_ROWS = (
     "high probability, salient, occurring",
     "low probability, salient, occurring",

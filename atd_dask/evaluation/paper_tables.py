@@ -1,4 +1,4 @@
-"""The tables of the paper, its figures beside ours."""
+"""The tables of the paper, with its figures next to ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """Text in rows and columns, and what must be known to read it."""
+    """Text in rows and columns, with notes."""
 
     title: str
     header: tuple[str, ...]
@@ -24,7 +24,7 @@ class Table:
 
 @dataclass(frozen=True)
 class MethodFigures:
-    """What a method reached: for each seed the best that its grid has, and the settings."""
+    """The best figures of a method in its grid for each seed, and the settings."""
 
     method: str
     group_f1: Spread
@@ -48,18 +48,18 @@ class Words:
 
 @dataclass(frozen=True)
 class CorpusFigures:
-    """All that was found on one corpus."""
+    """All figures for one corpus."""
 
     corpus: str
     results: tuple[Result, ...]  # of ATD, one for each seed
     methods: tuple[MethodFigures, ...]
     words: Words | None
-    told: tuple[MethodFigures, ...] = ()  # methods that rank, told the true numbers
+    told: tuple[MethodFigures, ...] = ()  # ranking methods that know the true numbers
 
 
 def make_tables(corpora: Sequence[CorpusFigures]) -> list[Table]:
-    """In the paper's order: clusters of the synthetic data, comparison, sample words, clusters of
-    the other corpora."""
+    """Make the tables in the paper's order: clusters of the synthetic data, comparison, sample
+    words, clusters of the other corpora."""
     numbered = [(paper.CLUSTER_TABLES[one.corpus], tabulate_clusters(one)) for one in corpora]
     order = [name for name in paper.CLUSTER_TABLES if any(c.corpus == name for c in corpora)]
     by_name = {one.corpus: one for one in corpora}
@@ -76,7 +76,7 @@ def make_tables(corpora: Sequence[CorpusFigures]) -> list[Table]:
 
 
 def tabulate_clusters(figures: CorpusFigures) -> Table:
-    """A row for each cluster of the paper, ours over the seeds that found one of that label."""
+    """Make a row for each cluster of the paper; ours are over the seeds that found that label."""
     header = (
         *("label", "documents: paper", "ours", "recall: paper", "ours, of the whole batch"),
         *("ours, of what was left", "precision: paper", "ours", "p-value: paper", "ours"),
@@ -110,8 +110,8 @@ def tabulate_clusters(figures: CorpusFigures) -> Table:
 
 
 def find_cluster(result: Result, label: str | None) -> ClusterResult | None:
-    """The first significant cluster in which the label has the majority; without a label, the
-    best supported of the candidates that were not significant."""
+    """Return the first significant cluster whose majority has the label; without a label, the best
+    supported candidate that is not significant."""
     for cluster in result.clusters:
         if label is None and not cluster.significant:
             return cluster
@@ -125,7 +125,7 @@ def _label(cluster: ClusterResult) -> str | None:
 
 
 def _tell_others(figures: CorpusFigures) -> list[str]:
-    """Significant clusters that have no row."""
+    """Note the significant clusters that have no row."""
     notes = []
     for result in figures.results:
         significant = result.significant
@@ -136,7 +136,7 @@ def _tell_others(figures: CorpusFigures) -> list[str]:
 
 
 def tabulate_methods(figures: CorpusFigures) -> Table:
-    """A row for each method."""
+    """Make a row for each method."""
     header = (
         *("method", "group F1: paper", "ours", "ours, of what was left"),
         *("group AUC: paper", "ours", "ours, of what was left", "ours, in the order of the batch"),
@@ -162,26 +162,26 @@ def tabulate_methods(figures: CorpusFigures) -> Table:
         header,
         tuple(rows),
         (
-            "Upper bounds for all methods but ATD: of the settings in the grid those with the best"
-            " F1 on the test batch are shown, for groups and for documents apart.",
+            "Figures of all methods but ATD are upper bounds: they are for the settings in the grid"
+            " with the best F1 on the test batch, chosen separately for groups and for documents.",
             "All methods name as many clusters, and as many documents, as ATD finds with the same"
-            " seed. AUC takes the documents of a cluster from the most anomalous on; the paper does"
-            " not say in which order it takes those of an LDA. In the batches of the paper the"
-            " anomalous documents stand last.",
-            "The last three methods are not in the paper. They see the whole batch beside the"
-            " training documents, as ATD does; the others ask of each document by itself. NN: the"
-            " mean similarity of tf-idf to the K nearest of the batch minus that to the 3K nearest"
-            " of training. Regression: the out-of-fold probability of a logistic regression of"
-            " batch against training. KMeans: clusters of the batch, by how much more of them is"
-            " in the batch than in training.",
-            "ATD with LDA goes by the rules of the paper; its clusters are stopped at 500"
+            " seed. AUC takes the documents of a cluster in descending order of anomaly; the paper"
+            " does not say in which order it takes those of an LDA. In the batches of the paper the"
+            " anomalous documents come last.",
+            "The last three methods are not in the paper. Like ATD, they see the whole batch and"
+            " the training documents, while the others judge each document by itself. NN: the mean"
+            " tf-idf similarity to the K nearest documents of the batch minus that to the 3K"
+            " nearest of training. Regression: the out-of-fold probability of a logistic regression"
+            " of batch against training. KMeans: clusters of the batch, ranked by how much larger"
+            " their share of the batch is than their share of training.",
+            "ATD with LDA follows the rules of the paper; its clusters are stopped at 500"
             " documents.",
         ),
     )
 
 
 def tabulate_told(figures: CorpusFigures) -> Table:
-    """ATD, which decides by itself, beside methods that are told how much there is to find."""
+    """Compare ATD, which decides by itself, with methods that know how much there is to find."""
     header = ("method", "group F1", "group AUC", "individual F1", "individual AUC")
     own = [method for method in figures.methods if method.method == "ATD"]
     rows = [
@@ -193,7 +193,7 @@ def tabulate_told(figures: CorpusFigures) -> Table:
         for one in (*own, *figures.told)
     ]
     return Table(
-        f"Table {paper.COMPARISON_TABLE}, told the true numbers."
+        f"Table {paper.COMPARISON_TABLE}, given the true numbers."
         f" Comparison on {paper.TITLES[figures.corpus]}",
         header,
         tuple(rows),
@@ -205,7 +205,7 @@ def tabulate_told(figures: CorpusFigures) -> Table:
 
 
 def tabulate_words(words: Sequence[Words]) -> Table:
-    """Rows as in the paper, a column of it and of ours for each topic."""
+    """Make the rows of the paper, with a column of its words and one of ours for each topic."""
     header = [""]
     for one in words:
         header += [f"{paper.WORDS[one.corpus][0]}: paper", "ours"]
@@ -230,9 +230,11 @@ def choose_words(
     occurring: Iterable[str],
     n: int = 10,
 ) -> tuple[tuple[str, ...], ...]:
-    """The four lists of a cluster's topic, from its salient words. `usual` are shared
-    probabilities, `occurring` the words of its documents. Words of low probability are those that
-    the topic makes least of, compared with what is usual."""
+    """Choose the four lists of words for the topic of a cluster.
+
+    `usual` has the shared probabilities, and `occurring` the words of its documents. Words of low
+    probability are those that the topic uses least, compared with what is usual.
+    """
 
     def lack(word: SalientWord) -> float:
         return word.probability - word.shared_probability

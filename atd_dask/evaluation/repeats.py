@@ -1,13 +1,13 @@
-"""Several detections of one batch, each with a null model of its own, become one result.
+"""Combines several detections of one batch, each with its own null model, into one result.
 
-A candidate of a repeat speaks for the listed cluster that is like it: both have most of the smaller
-one's documents. If there are several, it speaks for the one with which it shares most, so that what
-is left of a cluster in one repeat does not pass for all of it in another. A cluster counts as found
-in every repeat in which a significant candidate speaks for it. Whether it is significant is decided
-by its p-values in all repeats together, where a repeat in which none speaks for it counts as 1.
+A candidate of a repeat matches a listed cluster if they share most documents of the smaller one. If
+it matches several, the one with which it shares most counts, so that the remains of a cluster in
+one repeat do not pass for all of it in another. A cluster counts as found in every repeat that has
+a significant match. Its p-values in all repeats together decide whether it is significant; a repeat
+without a match counts as 1.
 
-The chance of a false alarm stays what it is for one detection. Where searches decide, the smallest
-p-value of a repeat is one for the whole batch, and no cluster has a smaller one there. So none has
+The rate of false alarms stays that of a single detection. If searches decide, the smallest p-value
+of a repeat is valid for the whole batch, and no cluster has a smaller one there. So no cluster has
 a smaller one over all repeats than these combined.
 """
 
@@ -28,12 +28,12 @@ from atd_dask.result_types import (
 
 
 def combine_results(results: Sequence[Result], seeds: Sequence[int], level: float) -> Result:
-    """The result of the first repeat, judged by all of them.
+    """Return the result of the first repeat, with clusters judged by all repeats.
 
-    A cluster is listed as the first repeat that found it has it; then come those that are not
-    significant: clusters of too few repeats, from most repeats to fewest, and the candidates that
-    the first repeat lists and no repeat found. Whatever else the results say is that of the first,
-    but for evaluations, which are to be made anew.
+    A cluster is listed as in the first repeat that found it. Those that are not significant follow:
+    clusters found in too few repeats, in descending order of their number, then the candidates of
+    the first repeat that no repeat found. Everything else is that of the first result, except for
+    evaluations, which must be computed again.
     """
     first = results[0]
     listed: list[tuple[int, ClusterResult]] = []
@@ -75,7 +75,7 @@ def combine_results(results: Sequence[Result], seeds: Sequence[int], level: floa
 def _share_out(
     candidates: Sequence[ClusterResult], listed: Sequence[ClusterResult]
 ) -> list[list[ClusterResult]]:
-    """For each listed cluster the candidates of a repeat that speak for it."""
+    """Return the candidates of a repeat that match each listed cluster."""
     speaking: list[list[ClusterResult]] = [[] for _ in listed]
     for candidate in candidates:
         rows = set(candidate.rows)
@@ -92,7 +92,7 @@ def _share_out(
 def _judge(
     repeat: int, cluster: ClusterResult, speaking: Sequence[Sequence[ClusterResult]], level: float
 ) -> ClusterResult:
-    """A cluster with what all repeats say of it."""
+    """Return a cluster with its figures over all repeats."""
     p_values = [
         min((one.deciding_p_value for one in of_repeat), default=None) for of_repeat in speaking
     ]
@@ -111,7 +111,8 @@ def _judge(
 
 
 def _rank(cluster: ClusterResult) -> tuple[bool, int, float]:
-    """Clusters stay in the order in which they were found; the others follow."""
+    """Return the sort key: significant clusters in the order in which they were found come
+    first."""
     if cluster.significant:
         return False, 0, 0.0
     found = cluster.repeats.found if cluster.repeats else 0
@@ -119,7 +120,7 @@ def _rank(cluster: ClusterResult) -> tuple[bool, int, float]:
 
 
 def _are_like(one: ClusterResult, other: ClusterResult) -> bool:
-    # Brings the kernels with it, which are slow to load.
+    # Imports the kernels, which are slow to load.
     from atd_dask.kernels.proposals import Proposal
 
     return Proposal(one.rows, 0.0).is_like(Proposal(other.rows, 0.0))

@@ -1,4 +1,4 @@
-"""The result of a detection as people and programs read it."""
+"""Describes the result of a detection, and writes it as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ SHOWN_WORDS = 8  # of a cluster, in a row of clusters.csv
 
 
 def order_candidates(found: Sequence[FoundCluster]) -> list[FoundCluster]:
-    """Candidates as a result lists them: the clusters in the order in which they were found, then
-    those that failed, the best supported first."""
+    """Return candidates in the order of a result: clusters in the order in which they were found,
+    then those that failed, best supported first."""
     clusters = [cluster for cluster in found if cluster.significant]
     failed = [cluster for cluster in found if not cluster.significant]
     return clusters + sorted(failed, key=lambda cluster: -cluster.support)
@@ -61,8 +61,7 @@ def describe_clusters(
     labels: Labels,
     n_known: int | None = None,
 ) -> tuple[ClusterResult, ...]:
-    """The clusters of a result. Words from `n_known` on are new: training lacks
-    them."""
+    """Describe the clusters of a result. Words from number `n_known` on are not in training."""
     described = []
     for index, cluster in enumerate(clusters, 1):
         occurring = np.zeros(len(shared), dtype=np.bool_)
@@ -84,7 +83,7 @@ def _describe_cluster(
     labels: Labels,
     n_known: int | None,
 ) -> ClusterResult:
-    """`occurring` says which words the documents have."""
+    """Describe a cluster; `occurring` marks the words that its documents have."""
     topic = cluster.topic
     words = np.flatnonzero(topic.specific)
     order = rank_words(words, topic.probabilities, shared)
@@ -140,8 +139,8 @@ def describe_searches(
     vocabulary: Sequence[str],
     name_row: Callable[[int], NormalDocument],
 ) -> tuple[ReferenceSearch, ...]:
-    """What each search in held-out documents found. `name_row` tells which document a row of the
-    normal ones is."""
+    """Describe what each search in held-out documents found; `name_row` identifies the normal
+    document of a row."""
     return tuple(
         ReferenceSearch(
             support=search.support,
@@ -154,14 +153,14 @@ def describe_searches(
 
 
 def _find_support(cluster: FoundCluster) -> float | None:
-    """A cluster that was grown step by step has its support found for the searches alone."""
+    """Return the support; a cluster grown step by step has one only if there were searches."""
     if cluster.calibration_support is None and cluster.growth.steps:
         return None
     return float(cluster.support)
 
 
 def evaluate_result(result: Result, labels: Labels, anomalous: Sequence[str]) -> Result:
-    """A result that says how well it agrees with the anomalous labels."""
+    """Return the result with its agreement with the anomalous labels."""
     found = [(cluster.rows_with_copies, cluster.significant) for cluster in result.clusters]
     evaluations, summary = evaluate_clusters(found, labels, anomalous)
     clusters = tuple(
@@ -174,10 +173,10 @@ def evaluate_result(result: Result, labels: Labels, anomalous: Sequence[str]) ->
 def evaluate_clusters(
     clusters: Sequence[tuple[Sequence[int], bool]], labels: Labels, anomalous: Sequence[str]
 ) -> tuple[list[ClusterEvaluation | None], Evaluation]:
-    """Compares clusters, each given by its rows and whether it is significant, with labels.
+    """Compare clusters, each given by its rows and whether it is significant, with labels.
 
-    Gives the evaluation of each, None where it has no anomalous document, and the summary over the
-    significant ones, against the whole batch and against what was left of it.
+    Return the evaluation of each, or None if it has no anomalous document, and the summary over the
+    significant ones, for the whole batch and for what was left of it.
     """
     gone: frozenset[int] = frozenset()
     evaluations: list[ClusterEvaluation | None] = []
@@ -212,8 +211,7 @@ def _summarise(agreement: Agreement) -> MeanAgreement:
 
 
 def add_written(result: Result, forms: Mapping[str, str]) -> Result:
-    """A result that has, beside each word, such as a stem, how the documents write it; a word
-    without a form stands for itself."""
+    """Return the result with the written form of each word, such as a stem, if it has one."""
     clusters = tuple(
         replace(
             cluster,
@@ -232,15 +230,17 @@ def add_written(result: Result, forms: Mapping[str, str]) -> Result:
 
 
 def write_json(result: Result) -> bytes:
-    """The same result gives the same bytes."""
+    """Encode a result as JSON; the same result gives the same bytes."""
     told = result.to_json()
     return json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
 
 def write_csv(clusters: Sequence[ClusterResult], passages: Mapping[int, str]) -> bytes:
-    """A row for each document of a cluster, and after it one for each of its copies; `passages` has
-    a piece of the text for rows whose text is kept. The columns of repeats are there if a detection
-    was repeated."""
+    """Encode as CSV a row for each document of a cluster, followed by its near-duplicates.
+
+    `passages` has a piece of text for the rows whose text is kept. Columns for repeats are present
+    if detection was repeated.
+    """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     is_repeated = any(cluster.repeats for cluster in clusters)

@@ -1,4 +1,4 @@
-"""How unusual each document of a batch is, and how likely it belongs to a cluster."""
+"""Scores documents: how unusual each one is, and the odds that it belongs to a cluster."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DocumentScores:
-    """Scores of the documents of a batch; those without a known word have no surprise."""
+    """Scores of the documents of a batch; those without known words have no surprise."""
 
-    surprise: Floats  # nats for each word under the null model
+    surprise: Floats  # nats per word under the null model
     novelty: Floats  # the share of normal documents that surprise less
-    nearest: Ints  # the cluster for which the odds are largest, -1 where there is none
-    log_odds: Floats  # that it belongs there
+    nearest: Ints  # the cluster with the largest odds, or -1
+    log_odds: Floats  # of belonging to it
     usual: Floats  # the surprise of normal documents, ascending
 
     @property
     def odds(self) -> Floats:
-        """As large as a number can be, but finite."""
+        """The odds, clipped to finite numbers."""
         odds: Floats = np.exp(np.minimum(self.log_odds, 700.0))
         return odds
 
@@ -45,9 +45,11 @@ def score_documents(
     normal: Corpus,
     clusters: Sequence[Sequence[int]],
 ) -> DocumentScores:
-    """Scores of all documents of `test`, beside `normal` ones that the null model was not trained
-    on; `clusters` have their rows. A cluster's own documents are asked by topics that others of
-    it taught. Blocks of documents are scored side by side."""
+    """Score all documents of `test`, given `normal` ones that the null model was not trained on.
+
+    `clusters` has the rows of each cluster. Its own documents are scored by topics learned from its
+    other documents. Blocks of documents are scored in parallel.
+    """
     members = [np.sort(np.array(rows, dtype=np.int64)) for rows in clusters]
     samples = [_fit(fitter, SomeRows(test, mine).rows(0, len(mine))) for mine in members]
     topics = [fitter.train(sample.block).smoothed(fitter.context) for sample in samples]
@@ -70,7 +72,7 @@ def score_documents(
 def _score_blocks(
     runner: Runner, fitter: Fitter, corpus: Corpus, topics: Sequence[Alternative]
 ) -> tuple[Floats, Floats]:
-    """The surprise of each document, and what it gains by each topic."""
+    """Return the surprise of each document, and its gain from each topic."""
     blocks = range(len(corpus.block_starts) - 1)
     scored = list(runner.map(score_block, (corpus, fitter, topics), blocks))
     nothing = np.zeros(0), np.zeros((0, len(topics)))

@@ -1,7 +1,8 @@
-"""The alternative model: the null model and one new topic, learned on a cluster of documents.
+"""The alternative model: the null model plus a new topic, learned from a cluster of documents.
 
-The new topic has the number after the null model's last. It is on in every document of the cluster,
-and only its words, its switches û and the documents' proportions are learned (equation bicM1).
+The new topic is numbered after the last one of the null model. It is on in every document of the
+cluster, and only its words, its switches û and the documents' proportions are learned (equation
+bicM1).
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.word_ranking import rank_words
-from atd_dask.kernels.word_switches import LEAST_MASS_OF_NEW, SharedModel, entropy_cost, sweep_topic
+from atd_dask.kernels.word_switches import (
+    LEAST_MASS_OF_NEW,
+    SharedModel,
+    SwitchCost,
+    entropy_cost,
+    sweep_topic,
+)
 from atd_dask.kernels.workspaces import (
     fill_column,
     fill_columns,
@@ -28,22 +35,22 @@ from atd_dask.kernels.workspaces import (
     make_workspace,
 )
 
-# d = documents of the cluster, n = words, j = topics with the new one
+# d = documents of the cluster, n = words, j = topics including the new one
 
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 50
-SWEEPS = 2  # over the switches of the words, in an iteration
+SWEEPS = 2  # over the word switches, per iteration
 
-# What an absent word counts under the new topic. Between 1e-8 and 1e-3 it decides nothing.
+# The count of an absent word in the new topic. Anything from 1e-8 to 1e-3 makes no difference.
 ABSENT = 1e-5
 
-# Tokens by which a topic is smoothed, for each of the words that the shared model has in effect.
+# Tokens by which a topic is smoothed, per effective word of the shared model.
 SMOOTHING = 1.0
 
 
 @kernel
 def measure_perplexity(probabilities):
-    """How many words of equal probability would be as hard to guess."""
+    """Return the perplexity: the number of equally likely words that are as hard to guess."""
     entropy = 0.0
     for probability in probabilities:
         if probability > 0.0:
@@ -52,13 +59,13 @@ def measure_perplexity(probabilities):
 
 
 class NullContext(NamedTuple):
-    """What stays the same while clusters are grown: the null model, and its words by frequency."""
+    """What stays constant while clusters grow: the null model, and its words by frequency."""
 
     table: WordTable
     by_shared: Ints  # n
     rank: Ints  # n
-    lda: bool  # in place of the parsimonious model: every word its own, topics free
-    smoothing: float  # tokens of the shared model that a topic has for documents it has not seen
+    lda: bool  # LDA instead of the parsimonious model: every word specific, topics free
+    smoothing: float  # tokens of the shared model, for documents a topic has not seen
 
     @classmethod
     def of(cls, table: WordTable, lda: bool = False) -> NullContext:
@@ -69,7 +76,7 @@ class NullContext(NamedTuple):
 
 @inner_kernel
 def estimate_topic(context, x, on, extra):
-    """The word probabilities of the new topic for given switches and expected counts."""
+    """Estimate the word probabilities of the new topic, given switches and expected counts."""
     shared = context.table.shared
     all_mass = 0.0
     all_shared = 0.0
@@ -85,7 +92,7 @@ def estimate_topic(context, x, on, extra):
 
 @inner_kernel
 def hard_share(work, m, n, length, new):
-    """The share of the tokens whose likeliest topic is the new one; ties go to the others."""
+    """Return the share of tokens whose likeliest topic is the new one; ties go to the others."""
     theta_new = 0.0
     for a in range(m):
         if work.active[a] == new:
@@ -104,7 +111,7 @@ def hard_share(work, m, n, length, new):
 
 @kernel
 def new_topic_shares(context, extra, indptr, terms, counts):
-    """The share of the new topic in documents that are fitted with it on."""
+    """Fit documents with the new topic on, and return its share in each."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -126,11 +133,11 @@ def new_topic_shares(context, extra, indptr, terms, counts):
 
 @kernel
 def train_topic(context, indptr, terms, counts):
-    """Learns the new topic on documents, afresh.
+    """Learn the new topic from documents, starting from scratch.
 
-    Gives its word probabilities and switches, for each document the log-likelihood, the share of
-    the new topic and the proportions (documents × topics), the BIC, and how often the topic is
-    expected to have given each word.
+    Return its word probabilities and switches; the log-likelihood, the share of the new topic and
+    the proportions (documents × topics) of each document; the BIC; and the expected count of each
+    word in the topic.
     """
     table = context.table
     n_docs = len(indptr) - 1
@@ -176,22 +183,12 @@ def train_topic(context, indptr, terms, counts):
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
+    model = SharedModel(table.shared, context.by_shared, context.rank)
     bic = np.inf
     for _ in range(MAX_ITERATIONS):
         if not context.lda:
-            n_on = sweep_topic(
-                words,
-                x,
-                on,
-                table.shared,
-                context.by_shared,
-                context.rank,
-                np.int64(tokens),
-                n_on,
-                n_words,
-                1.0,
-                np.int64(SWEEPS),
-            )
+            cost = SwitchCost(np.int64(tokens), n_words, 1.0)
+            n_on = sweep_topic(words, x, on, model, cost, n_on, np.int64(SWEEPS))
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):
@@ -235,20 +232,20 @@ def train_topic(context, indptr, terms, counts):
 
 @dataclass(frozen=True)
 class Alternative:
-    """The new topic as it was learned on a cluster."""
+    """The new topic, as learned from a cluster."""
 
-    probabilities: Floats  # n: with the shared ones filled in
+    probabilities: Floats  # n: including the shared ones
     specific: NDArray[np.bool_]  # n: û
     log_likelihoods: Floats  # d
     shares: Floats  # d: of the new topic, by hard assignment
     proportions: Floats  # d × j
     bic: float
-    expected: Floats  # n: how often the topic gave each word
-    rest: float = 1.0  # what other words than `specific` have of their shared probabilities
+    expected: Floats  # n: expected counts in the topic
+    rest: float = 1.0  # the factor on the shared probabilities of words not in `specific`
 
     def smoothed(self, context: NullContext) -> Alternative:
-        """The topic for documents that it was not learned on: every word of its documents has a
-        probability of its own, by how often it was there and by the shared model."""
+        """Return the topic for documents it was not learned from: every word of its documents gets
+        its own probability, from its expected count and the shared model."""
         tokens = add_up(self.expected) + context.smoothing
         rest = context.smoothing / tokens
         occurring = self.expected > 0.0
@@ -257,13 +254,13 @@ class Alternative:
         return replace(self, probabilities=probabilities, specific=occurring, rest=rest)
 
     def raised_words(self, shared: Floats) -> Ints:
-        """The words that it makes more likely than they are elsewhere, the most telling first."""
+        """Return the words that the topic makes more likely, most telling first."""
         words = np.flatnonzero(self.specific & (self.probabilities > shared))
         return rank_words(words, self.probabilities, shared)
 
     def with_half_tokens(self, lengths: Ints) -> Alternative:
-        """The topic where none of its words counts less than half a token; `lengths` are those of
-        its own documents."""
+        """Return the topic with every specific word counted at least half a token; `lengths` are
+        those of its documents."""
         tokens = add_up(self.proportions[:, -1] * lengths)
         own = self.probabilities[self.specific]
         raised = np.maximum(own, LEAST_MASS_OF_NEW / max(tokens, 1.0))
@@ -273,5 +270,5 @@ class Alternative:
 
 
 def train_alternative(context: NullContext, cluster: Block) -> Alternative:
-    """The alternative model of a cluster."""
+    """Learn the alternative model of a cluster."""
     return Alternative(*train_topic(context, *cluster.arrays))

@@ -1,9 +1,9 @@
-"""A document's fit by the rules of the authors' programs (`compatibility: authors`).
+"""Fits documents as the authors' programs do (`compatibility: authors`).
 
-Where the paper says that every switch is tried until none lowers the objective, their programs
-visit the topics in order, re-estimate a trial's proportions by EM from equal parts, stop at a
-relative change of 1e-4, and weigh a trial by its likelihood one step before the proportions that
-are kept. Their recorded runs come out only if all of that is repeated.
+The paper tries every switch until none lowers the objective. The programs visit the topics in
+order, re-estimate the proportions of a trial by EM from equal parts, stop at a relative change of
+1e-4, and judge a trial by its likelihood one step before the proportions that they keep. Their
+recorded runs can be reproduced only by doing all of that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ADDED = 1e-5
 
 @inner_kernel
 def repeat_em(work, m, n, length):
-    """EM steps on the trial's proportions; gives the log-likelihood before the last step."""
+    """Run EM on the proportions of a trial; return the log-likelihood before the last step."""
     previous = 0.0
     for step in range(MAX_STEPS):
         mix(work.rows, work.trial_active, work.trial_theta, work.trial_p, m, n)
@@ -62,9 +62,9 @@ def _gradient(work, topic, n, length):
 
 @inner_kernel
 def sweep_switches(work, m, n, length, kept):
-    """Visits the switches of all topics in order, up to ten times; topic `kept` stays on.
+    """Visit the switches of all topics in order, up to ten times; topic `kept` stays on.
 
-    A trial that cannot gain its cost, by Jensen's bound, is skipped: it would be refused.
+    A trial that cannot gain its cost, by Jensen's bound, is skipped: it would be rejected.
     """
     n_all = len(work.rows)
     mix(work.rows, work.active, work.theta, work.p, m, n)
@@ -141,7 +141,7 @@ def _fit_block(indptr, terms, counts, table):
 
 
 def fit_block(block: Block, table: WordTable) -> Fit:
-    """Fits every document of a block as the authors' programs do."""
+    """Fit every document of a block as the authors' programs do."""
     theta, lengths, likelihoods, costs = _fit_block(*block.arrays, table)
     documents, topics = np.nonzero(theta)
     indptr = np.searchsorted(documents, np.arange(len(block) + 1))
@@ -151,8 +151,8 @@ def fit_block(block: Block, table: WordTable) -> Fit:
 
 @kernel
 def _sweep_words(shared, x, on, tokens):
-    """Their u-sweeps over all words in order; the sum of the counts that are on is the one before
-    the flip on both sides of a comparison."""
+    """Sweep over the switches u of all words in order, as they do: both sides of a comparison use
+    the sum of the counts that are on before the flip."""
     n_words = len(shared)
     n_on = 0
     all_mass = 0.0
@@ -207,7 +207,7 @@ def _set_topic(shared, x, on, extra):
 
 @kernel
 def train_topic(context, indptr, terms, counts):
-    """The new topic on documents as their programs learn it; as `alternative.train_topic`."""
+    """Learn the new topic as their programs do; returns the same as `alternative.train_topic`."""
     table = context.table
     n_docs = len(indptr) - 1
     n_words = len(table.shared)
@@ -287,7 +287,7 @@ def train_topic(context, indptr, terms, counts):
 
 @kernel
 def new_topic_shares(context, extra, indptr, terms, counts):
-    """As `alternative`'s, with their fit."""
+    """Do the same as `alternative.new_topic_shares`, with their fit."""
     table = context.table
     n_docs = len(indptr) - 1
     new = table.n_topics
@@ -306,7 +306,7 @@ def new_topic_shares(context, extra, indptr, terms, counts):
 
 @kernel
 def next_document(context, extra, indptr, terms, counts, null, outside):
-    """As `growth`'s, with their fit of every document."""
+    """Do the same as `next_document`'s kernel, with their fit of every document."""
     table = context.table
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))

@@ -1,7 +1,7 @@
-"""Cutting a corpus into blocks of documents.
+"""Cuts a corpus into blocks of documents.
 
-Blocks belong to the corpus, never to the cluster: every sum over documents is taken in their order,
-so that a result does not depend on who computes it.
+Blocks are a property of the corpus, not of the cluster: every sum over documents is taken in the
+order of blocks, so that a result does not depend on where it is computed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCK_DOCUMENTS = 2**14
 
 
 class BlockCutter:
-    """Cuts documents into blocks as they come."""
+    """Cuts a stream of documents into blocks."""
 
     def __init__(self, n_entries: int = BLOCK_ENTRIES, n_docs: int = BLOCK_DOCUMENTS) -> None:
         self._n_entries = n_entries
@@ -31,7 +31,7 @@ class BlockCutter:
         self._entries_before = 0
 
     def extend(self, first: int, ends: NDArray[np.int64]) -> None:
-        """Take documents from `first` on; `ends` has the entries up to and with each of them."""
+        """Add documents from number `first` on; `ends` has the number of entries up to each."""
         while True:
             full = int(np.searchsorted(ends, self._entries_before + self._n_entries)) + 1
             size = min(first + full, self._starts[-1] + self._n_docs) - first
@@ -41,14 +41,14 @@ class BlockCutter:
             self._entries_before = int(ends[size - 1])
 
     def finish(self, n_docs: int) -> list[int]:
-        """The first document of every block, and the number of documents."""
+        """Return the first document of every block, and the number of documents."""
         if self._starts[-1] != n_docs:
             self._starts.append(n_docs)
         return self._starts
 
 
 class Corpus(Protocol):
-    """A corpus in blocks, wherever it lies. It travels between processes."""
+    """A corpus in blocks, in memory or on disk. It can be sent to other processes."""
 
     @property
     def n_docs(self) -> int: ...
@@ -74,7 +74,7 @@ class Corpus(Protocol):
 
 @dataclass(frozen=True)
 class MemoryCorpus:
-    """A corpus in memory, in the blocks that a store of it would have unless they are given."""
+    """A corpus in memory, in the given blocks or else in those that a store would have."""
 
     whole: Block
     n_words: int
@@ -82,7 +82,7 @@ class MemoryCorpus:
 
     @classmethod
     def read(cls, corpus: Corpus) -> MemoryCorpus:
-        """All documents of a corpus, in its blocks."""
+        """Read all documents of a corpus into memory, with its blocks."""
         return cls(corpus.rows(0, corpus.n_docs), corpus.n_words, corpus.block_starts)
 
     @property

@@ -1,13 +1,14 @@
 """Bootstrap documents and clusters, and the tests that compare with them (Algorithms 2 to 4).
 
-A bootstrap document has words drawn with replacement from a donor: a pool document with similar
-topic proportions under the null model. Every replicate has its own random stream.
+The words of a bootstrap document are drawn with replacement from a donor: a document of the pool
+with similar topic proportions under the null model. Every replicate has its own random stream.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ DOCUMENTS_AT_ONCE = 100
 
 @kernel
 def _expand_tokens(shared, indptr, terms, counts):
-    """The words of all documents, each as often as it stands; those that are known."""
+    """Return the known words of all documents, with repetitions."""
     n_docs = len(indptr) - 1
     starts = np.zeros(n_docs + 1, np.int64)
     for d in range(n_docs):
@@ -44,7 +45,7 @@ def _expand_tokens(shared, indptr, terms, counts):
 
 @kernel
 def similarities(theta_indptr, topics, theta, query):
-    """The cosine between the proportions of every pool document and `query` (topics)."""
+    """Return the cosine between the proportions of every pool document and `query` (topics)."""
     norm = 0.0
     for j in range(len(query)):
         norm += query[j] * query[j]
@@ -63,11 +64,11 @@ def similarities(theta_indptr, topics, theta, query):
 
 @dataclass(frozen=True)
 class Pool:
-    """The documents from which bootstrap documents are drawn.
+    """The documents that bootstrap documents are drawn from.
 
-    A donor is drawn from the `nearest` most similar documents and those as similar as the last of
-    them. With nearest = 1 these are the paper's: the most similar one, or one of equals. `once`
-    uses no donor twice within a bootstrap cluster as long as there is another.
+    A donor is drawn from the `nearest` most similar documents, including ties with the last one.
+    nearest = 1 is the paper's rule: the most similar document, or one of several equals. With
+    `once`, a bootstrap cluster uses no donor twice as long as there is another.
     """
 
     proportions: Proportions
@@ -89,15 +90,15 @@ class Pool:
         return cls(proportions, starts, tokens, nearest, once)
 
     def donors(self, theta: Floats) -> Ints:
-        """The documents that may be donors of one with these proportions."""
+        """Return the possible donors for a document with these proportions."""
         similar = similarities(*self.proportions.arrays, theta)
         similar[np.diff(self.starts) == 0] = -1.0
         return choose_similar(similar, self.nearest)
 
 
 def choose_similar(similarities: Floats, nearest: int) -> Ints:
-    """Where the largest similarities stand, and those that equal the last of them; what is negative
-    does not count."""
+    """Return the indices of the largest similarities, including ties with the last one, without
+    negative ones."""
     usable = similarities[similarities >= 0.0]
     if len(usable) == 0:
         return np.zeros(0, np.int64)
@@ -108,8 +109,8 @@ def choose_similar(similarities: Floats, nearest: int) -> Ints:
 
 @inner_kernel
 def choose_donor(donors, used, once, draw):
-    """One of the donors of a document by a random number; with `once` the next that is not used,
-    as long as there is one."""
+    """Choose a donor by a random number; with `once`, the next unused one as long as there is
+    one."""
     chosen = below(draw, len(donors))
     if once:
         for step in range(len(donors)):
@@ -120,15 +121,30 @@ def choose_donor(donors, used, once, draw):
     return donors[chosen]
 
 
-@kernel
-def _draw_rows(
-    starts, tokens, n_words, donor_indptr, donors, lengths, once, key, replicates, parts
-):
-    """Bootstrap documents as CSR rows; the stream of each belongs to a part of a replicate.
+class PoolTokens(NamedTuple):
+    """The tokens of the documents of a pool, one after the other."""
 
-    Row d has the donors of list d, or of the only list. With `once` no donor serves twice as long
-    as there is another.
+    starts: Ints  # documents + 1
+    tokens: Ints
+    n_words: int
+
+
+class DonorRows(NamedTuple):
+    """Lists of donors, one for each document or one for all."""
+
+    indptr: Ints  # lists + 1
+    donors: Ints
+
+
+@kernel
+def _draw_rows(pool, lists, lengths, once, key, replicates, parts):
+    """Draw bootstrap documents as CSR rows; each has the stream of a part of a replicate.
+
+    Row d uses the donors in list d, or in the only list. With `once`, no donor is used twice as
+    long as there is another.
     """
+    starts, tokens, n_words = pool
+    donor_indptr, donors = lists
     n_docs = len(lengths)
     n_tokens = 0
     for d in range(n_docs):
@@ -164,49 +180,42 @@ def _draw_rows(
     return indptr, words, counts
 
 
-def count_reaching(
-    fitter: Fitter,
-    topic: Alternative,
-    pool: Pool,
-    theta: Floats,
-    length: int,
-    share: float,
-    key: np.uint64,
-    replicates: range,
-    limit: int,
-) -> int:
-    """Of the replicates, how many bootstrap documents have as much of the new topic as `share`;
-    the count may end once it is above `limit`."""
-    donors = pool.donors(theta)
-    if len(donors) == 0:
-        return len(replicates)
-    only = np.array([0, len(donors)])
-    n_reaching = 0
-    for first in range(replicates.start, replicates.stop, DOCUMENTS_AT_ONCE):
-        numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, replicates.stop))
-        lengths = np.full(len(numbers), length)
-        indptr, words, counts = _draw_rows(
-            pool.starts,
-            pool.tokens,
-            fitter.context.table.n_words,
-            only,
-            donors,
-            lengths,
-            False,
-            key,
-            numbers,
-            np.zeros_like(numbers),
-        )
-        shares = fitter.shares(topic, Block(indptr, words, counts))
-        n_reaching += int(np.count_nonzero(shares >= share))
-        if n_reaching > limit:
-            break
-    return n_reaching
+@dataclass(frozen=True, slots=True)
+class MembershipTest:
+    """The test of a document before it joins a cluster (Algorithm 3)."""
+
+    document: int
+    theta: Floats  # topics
+    length: int
+    share: float  # of the new topic
+    key: np.uint64
+    replicates: range
+    limit: int  # the count may stop once it exceeds this
+
+    def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
+        """Count the replicates whose bootstrap document has at least as much of the new topic."""
+        donors = pool.donors(self.theta)
+        if len(donors) == 0:
+            return len(self.replicates)
+        tokens = PoolTokens(pool.starts, pool.tokens, fitter.context.table.n_words)
+        only = DonorRows(np.array([0, len(donors)]), donors)
+        n_reaching = 0
+        for first in range(self.replicates.start, self.replicates.stop, DOCUMENTS_AT_ONCE):
+            numbers = np.arange(first, min(first + DOCUMENTS_AT_ONCE, self.replicates.stop))
+            lengths = np.full(len(numbers), self.length)
+            block = Block(
+                *_draw_rows(tokens, only, lengths, False, self.key, numbers, np.zeros_like(numbers))
+            )
+            shares = fitter.shares(topic, block)
+            n_reaching += int(np.count_nonzero(shares >= self.share))
+            if n_reaching > self.limit:
+                break
+        return n_reaching
 
 
 @dataclass(frozen=True)
 class ClusterBootstrap:
-    """Bootstrap clusters in the likeness of one cluster."""
+    """Bootstrap clusters that resemble one cluster."""
 
     fitter: Fitter
     pool: Pool
@@ -219,7 +228,7 @@ class ClusterBootstrap:
     def of(
         cls, fitter: Fitter, pool: Pool, theta: Floats, lengths: Ints, key: np.uint64
     ) -> ClusterBootstrap:
-        """`theta` (documents × topics) and `lengths` are those of the cluster's documents."""
+        """Set up the bootstrap of documents with `theta` (documents × topics) and `lengths`."""
         lists = [pool.donors(row) for row in theta]
         indptr = np.concatenate(([0], np.cumsum([len(found) for found in lists])))
         donors = np.concatenate(lists) if lists else np.zeros(0, np.int64)
@@ -232,18 +241,15 @@ class ClusterBootstrap:
 
     @property
     def only_donor(self) -> int:
-        """How many documents of the cluster have one and the same document as only donor."""
+        """The largest number of documents of the cluster that share their only donor."""
         alone = self.donors[self.donor_indptr[:-1][np.diff(self.donor_indptr) == 1]]
         return int(np.bincount(alone).max(initial=0))
 
     def draw(self, replicate: int) -> Block:
-        """The bootstrap cluster of a replicate."""
+        """Draw the bootstrap cluster of a replicate."""
         indptr, words, counts = _draw_rows(
-            self.pool.starts,
-            self.pool.tokens,
-            self.fitter.context.table.n_words,
-            self.donor_indptr,
-            self.donors,
+            PoolTokens(self.pool.starts, self.pool.tokens, self.fitter.context.table.n_words),
+            DonorRows(self.donor_indptr, self.donors),
             self.lengths,
             self.pool.once,
             self.key,
@@ -253,7 +259,7 @@ class ClusterBootstrap:
         return Block(indptr, words[: indptr[-1]], counts[: indptr[-1]])
 
     def scores(self, replicates: range) -> Floats:
-        """Σ l1 − l0 of the bootstrap clusters of these replicates."""
+        """Return the score Σ l1 − l0 of the bootstrap cluster of each replicate."""
         scores = np.zeros(len(replicates))
         for index, replicate in enumerate(replicates):
             cluster = self.draw(replicate)

@@ -1,9 +1,9 @@
-"""What a search finds where there is nothing to find.
+"""What a search finds if there is nothing to find.
 
-The test of a cluster asks how a given set of documents scores; it does not know that the set was
-searched for. So the same search is run in batches that hold no anomaly: normal documents that are
-held out, held against the others. The largest support of each of these searches is a
-maximum over many candidates, and such maxima follow Gumbel's law.
+The bootstrap test asks how a given set of documents scores, and ignores that the set is the result
+of a search. So the same search runs in batches without an anomaly: held-out normal documents,
+compared with the other ones. The largest support of each of these searches is a maximum over many
+candidates, and such maxima follow Gumbel's law.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from atd_dask.kernels.streams import open_stream
 
 EULER = 0.5772156649015329
 
-# Twice a log-likelihood ratio reaches x by chance about as often as exp(-x/2): maxima do not spread
-# less than that, however alike a few of them are.
+# By chance, twice a log-likelihood ratio reaches x with a probability of about exp(-x/2). Maxima
+# spread at least as much, however similar a few of them are.
 LEAST_SCALE = 2.0
 
-# A law that is fitted to n maxima promises too much. With a spread that is 1 + 3/n times as wide,
-# p-values from 0.01 to 0.2 are right to a tenth of themselves from n = 19 on.
+# A law fitted to n maxima gives p-values that are too small. With the spread widened by 1 + 3/n,
+# p-values from 0.01 to 0.2 are right to within a tenth for n of at least 19.
 WIDER = 3.0
 
-# So few searches tell nothing of chances smaller than this.
+# A few searches say nothing about smaller probabilities.
 LEAST_CHANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class HeldOutSearch:
-    """The best supported candidate of a whole search in normal documents that were held out."""
+    """The best supported candidate of a whole search in held-out normal documents."""
 
     support: float
-    size: int | None = 0  # None for a search that was kept without it
-    documents: tuple[int, ...] = ()  # the surest, as rows of all normal documents
-    words: tuple[int, ...] = ()  # the most telling that its topic makes more likely
+    size: int | None = 0  # None if it was not stored
+    documents: tuple[int, ...] = ()  # the surest ones, as rows of all normal documents
+    words: tuple[int, ...] = ()  # most telling first
 
 
 def estimate_p_value(support: float, references: Floats) -> float:
-    """How often a whole search finds so much support where there is nothing to find: by Gumbel's
-    law with the mean and the standard deviation of the references, but not less often than
-    references did reach it."""
+    """Estimate how often a whole search finds this much support if there is nothing to find.
+
+    The estimate is Gumbel's law with the mean and the standard deviation of the references, but at
+    least the share of references that reached this support.
+    """
     n = len(references)
     mean = add_up(references) / n
     scale = LEAST_SCALE
@@ -61,7 +63,8 @@ def estimate_p_value(support: float, references: Floats) -> float:
 
 
 def draw_held_out(normal: Corpus, n_batch: int, seed: int, index: int) -> tuple[SomeRows, SomeRows]:
-    """Normal documents that stand for a batch, never more than half of them, and the rest."""
+    """Draw normal documents that stand in for a batch, at most half of them; return these and the
+    rest."""
     stream = open_stream(seed, f"reference/{index}")
     order = stream.permutation(normal.n_docs)
     n_held = min(n_batch, normal.n_docs // 2)
@@ -70,7 +73,7 @@ def draw_held_out(normal: Corpus, n_batch: int, seed: int, index: int) -> tuple[
 
 @dataclass(frozen=True)
 class JoinedCorpus:
-    """The documents of several corpora with the same words, one after the other."""
+    """The documents of several corpora over the same words, one after the other."""
 
     parts: tuple[Corpus, ...]
 
@@ -118,8 +121,7 @@ class JoinedCorpus:
 
 @dataclass(frozen=True)
 class SomeRows:
-    """Some documents of a corpus as a corpus of their own, in its blocks, with no more than one of
-    these in memory beside what is asked for."""
+    """Some documents of a corpus, as a corpus with its blocks. It reads one block at a time."""
 
     corpus: Corpus
     chosen: Ints  # ascending
@@ -134,7 +136,7 @@ class SomeRows:
 
     @property
     def n_entries(self) -> int:
-        """About as many as they have: their share of the corpus."""
+        """An estimate: their share of the entries of the corpus."""
         return self.corpus.n_entries * self.n_docs // max(self.corpus.n_docs, 1)
 
     @property

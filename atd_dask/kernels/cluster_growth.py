@@ -1,6 +1,6 @@
-"""Candidate clusters: where they start, how they grow, and when growth ends (Algorithm 1).
+"""Grows candidate clusters: where they start, how they grow, and when growth ends (Algorithm 1).
 
-Growth is a chain of steps, one for each document that joins; a kept chain can be gone on with.
+Growth is a chain of steps, one for each document that joins. A saved chain can be resumed.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.bootstrap import Pool, count_reaching
+from atd_dask.kernels.bootstrap import MembershipTest, Pool
 from atd_dask.kernels.fitters import Fitter
-from atd_dask.kernels.model import Floats
 from atd_dask.kernels.next_document import Candidate, SearchableBatch
 from atd_dask.kernels.philox import make_key
 
-# So many documents candidates have when they are compared; the one of largest gain then goes on.
+# The size at which candidates are compared; the one with the largest gain keeps growing.
 PREVIEW_SIZE = 8
 
-# A cluster has at least so many documents.
+# The smallest cluster.
 LEAST_SIZE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A document joins."""
+    """A step of growth, in which a document joins."""
 
     document: int
     share: float  # of the new topic in it, before it joined
@@ -39,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A cluster on its way."""
+    """A growing cluster."""
 
     seed: int
     steps: tuple[Step, ...] = ()
@@ -47,7 +46,7 @@ class Growth:
     documents: tuple[int, ...] = ()  # of the cluster, once growth has ended
     gain: float = -np.inf  # of that cluster
     support: float = 0.0  # of that cluster
-    around: tuple[int, ...] = ()  # documents of its group that do not belong to it for sure
+    around: tuple[int, ...] = ()  # documents of its group that are not sure to belong
 
     @property
     def so_far(self) -> tuple[int, ...]:
@@ -56,11 +55,11 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class MembershipRule:
-    """The paper's end of growth (Algorithm 3): documents in which the new topic is not significant.
+    """The paper's rule to end growth (Algorithm 3): the new topic is not significant in a document.
 
-    A document whose share of the new topic is below `test_below` is compared with bootstrap
-    documents, once the cluster has `min_size` documents. `patience` failures in a row end the
-    growth, and these documents leave again; a lone one stays.
+    Once the cluster has `min_size` documents, a document whose share of the new topic is below
+    `test_below` is compared with bootstrap documents. `patience` failures in a row end growth, and
+    these documents are removed; a single failure stays.
     """
 
     replicates: int = 1000
@@ -71,14 +70,14 @@ class MembershipRule:
 
     @property
     def most_reaching(self) -> int:
-        """So many replicates may reach the document's share if it is to pass."""
+        """The most replicates that may reach the share of a document that passes."""
         return int(np.floor((self.replicates + 1) * (1 - self.level) + 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
 class BicRule:
-    """Growth ends when the gain in BIC has not risen for `patience` documents; the cluster is the
-    one of largest gain."""
+    """Ends growth when the gain in BIC has not risen for `patience` documents; the cluster with the
+    largest gain is kept."""
 
     patience: int = 2
 
@@ -88,50 +87,23 @@ StopRule = MembershipRule | BicRule
 
 @dataclass(frozen=True, slots=True)
 class SettleRule:
-    """Who belongs to a cluster once its topic is known.
+    """Decides which documents belong to a cluster once its topic is known.
 
-    A document belongs if the odds for it are those of `level`: by what the new topic lowers its
-    part of the BIC, and before that by the share of the batch that the cluster has.
+    A document belongs if its odds reach those of `level`. The odds follow from how much the new
+    topic lowers its part of the BIC, and from the cluster's share of the batch as the prior.
     """
 
     level: float = 0.99
 
     def least_gain(self, size: int, n_docs: int) -> float:
-        """What a document must gain to belong to a cluster of `size` in a batch of `n_docs`."""
+        """Return the least gain of a member, for a cluster of `size` in a batch of `n_docs`."""
         odds = self.level / (1 - self.level) * max(n_docs - size, 1) / size
         return math.log(odds)
 
 
-@dataclass(frozen=True, slots=True)
-class MembershipTest:
-    """The test of a document that is to join a cluster (Algorithm 3)."""
-
-    document: int
-    theta: Floats  # topics
-    length: int
-    share: float  # of the new topic
-    key: np.uint64
-    replicates: range
-    limit: int  # the count may end once it is above
-
-    def count(self, fitter: Fitter, topic: Alternative, pool: Pool) -> int:
-        """How many bootstrap documents have as much of the new topic."""
-        return count_reaching(
-            fitter,
-            topic,
-            pool,
-            self.theta,
-            self.length,
-            self.share,
-            self.key,
-            self.replicates,
-            self.limit,
-        )
-
-
 @dataclass(frozen=True)
 class Grower:
-    """Grows clusters in a batch, among the documents that are `available`."""
+    """Grows clusters from the `available` documents of a batch."""
 
     batch: SearchableBatch
     available: NDArray[np.bool_]  # documents
@@ -142,11 +114,11 @@ class Grower:
     max_size: int | None = None
 
     def fork(self) -> Grower:
-        """The same, for growth beside others."""
+        """Return a copy that can grow in parallel."""
         return replace(self, batch=self.batch.fork())
 
     def grow(self, growth: Growth, keep: Callable[[Growth], None] = lambda growth: None) -> Growth:
-        """Goes on until growth ends."""
+        """Grow until the rule ends it."""
         outside = self.available.copy()
         outside[list(growth.so_far)] = False
         while not growth.ended:
@@ -206,7 +178,7 @@ class Grower:
         )
 
     def count_tests(self, growth: Growth) -> dict[str, int]:
-        """How many documents have been tested for membership so far, and how many have failed."""
+        """Count the membership tests so far, and those that failed."""
         tests = [self._is_tested(step.share, size) for size, step in enumerate(growth.steps, 1)]
         return {"tested": sum(tests), "failed": sum(step.failed for step in growth.steps)}
 
@@ -222,8 +194,8 @@ class Grower:
         return test.count(self.fitter, topic, self.pool)
 
     def preview(self, seeds: Sequence[int]) -> list[float]:
-        """The gains of what grows from each of these documents, untested, at the size at which
-        candidates are compared."""
+        """Grow from each of these documents, without tests, to the size at which candidates are
+        compared, and return the gains."""
         clusters = grow_few(self.batch, self.available, seeds)
         return [self.batch.gain(documents, self.batch.train(documents)) for documents in clusters]
 
@@ -231,7 +203,7 @@ class Grower:
 def grow_few(
     batch: SearchableBatch, available: NDArray[np.bool_], seeds: Sequence[int]
 ) -> list[NDArray[np.int64]]:
-    """What grows from each of these documents, untested, all a document further in every round."""
+    """Grow from each of these documents, without tests, all by one document in every round."""
     clusters = [np.array([seed]) for seed in seeds]
     growing = list(range(len(seeds)))
     for _ in range(PREVIEW_SIZE - 1):
@@ -252,7 +224,7 @@ def grow_few(
 
 
 def choose_seeds(batch: SearchableBatch, available: NDArray[np.bool_], n_seeds: int) -> list[int]:
-    """The documents of least likelihood for their length under the null model (the paper has the
-    first of them)."""
+    """Return the least likely documents for their length under the null model; the paper uses the
+    first."""
     documents, _ = batch.least_likely(available, n_seeds)
     return [int(document) for document in documents]

@@ -1,13 +1,14 @@
-"""The contrast search: groups of documents that are alike, and that normal documents are not like.
+"""The contrast search: finds groups of similar documents that no normal documents resemble.
 
-A group grows from a document and its nearest neighbours in the batch. Its direction is the mean of
-its vectors, each word weighed by how many times more of the group's documents have it than normal
-ones. Every document of the batch and every normal one is scored by that direction, a document of
-the group by the others alone. Those above a cut are the next group: the cut is where documents
-above it are most in excess, which is the group's support. And so on, while that grows.
+A group grows from a document and its nearest neighbours in the batch. The direction of a group is
+the mean of its vectors, with each word weighted by how many times more frequent it is in the group
+than in normal documents. All documents, of the batch and normal, are scored by that direction;
+members are scored leave-one-out. The documents above a cut are the next group. The cut is chosen to
+maximise the excess of documents above it, which is the support of the group. This repeats as long
+as support grows.
 
-Neither a topic model nor a label has any part in this, so in a batch that is like the normal
-documents the search finds what it finds in as many normal documents that are held out.
+The search uses neither a topic model nor labels. So in a batch like the normal documents it finds
+what it finds in as many held-out normal documents.
 """
 
 from __future__ import annotations
@@ -27,44 +28,43 @@ from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.proposals import Proposal
 from atd_dask.kernels.vectors import Direction, Ranking, VectorBatch, Vectors, WordIndex
 
-# A group starts from a document and so many of its neighbours, and grows for so many rounds.
+# The neighbours that a group starts with, and the most rounds for which it grows.
 NEIGHBOURS = 5
 ROUNDS = 5
 
-# A cut leaves at least so many documents above it, and at most half of the batch, unless that is
-# few; and never more than so many.
+# The least number of documents above a cut, the number that is allowed even if it is more than half
+# of the batch, and the most.
 LEAST_DOCUMENTS = 3
 FEW_DOCUMENTS = 50
 MOST_DOCUMENTS = 4096
 
-# Documents above a cut are at least so many times as frequent in the batch as among normal ones:
-# what is merely a little more frequent is a whim of the batch, not a group.
-LEAST_RATIO = 3.0
+# Documents above a cut, and those within reach of a group, are at least this many times as frequent
+# in the batch as among normal documents. A subject that is merely more popular than usual is not an
+# anomaly. Anything from 3 to 10 finds about as many planted groups; small ratios raise more false
+# alarms.
+LEAST_RATIO = 5.0
 
-# Documents within the reach of a group are at least so many times as frequent in the batch.
-REACH_RATIO = 5.0
-
-# The least excess of a word that makes a document a start. Many words have it by chance: a start
-# costs little.
+# The least excess of words that rank starts. Many words have it by chance, but starts are cheap.
 LEAST_EXCESS = 4.0
 
-# The core of a group has at least so large a share of the mean score of its documents.
+# The least score of a core document, relative to the mean score of the group.
 CORE_SHARE = 0.5
 
-# Words by which a group is parted on trial, and the least share of its documents on each side. It
-# is two groups if the directions of the parts have hardly a word in common: a cosine below this.
+# How many words a split is tried by, the least share of documents on each side, and the rounds of
+# reassignment. A group is two if the cosine of the directions of its parts is below MOST_ALIKE.
 PARTING_WORDS = 6
 LEAST_SIDE = 0.15
 PARTING_ROUNDS = 3
 MOST_ALIKE = 0.05
 
-# The length of a direction that has none.
+# Avoids division by zero.
 SHORTEST = 1e-300
 
 
 @inner_kernel
 def _log_ratio(n_with, n_docs, n_usual, n_normal):
-    """Log of how many times more documents have a word than normal ones; 0 if not more."""
+    """Return the log of how many times more frequent a word is than in normal documents, or 0 if it
+    is less frequent."""
     if n_with <= 0.0:
         return 0.0
     usual = (n_usual + UNSEEN) / (n_normal + 2.0 * UNSEEN)
@@ -73,8 +73,11 @@ def _log_ratio(n_with, n_docs, n_usual, n_normal):
 
 @kernel
 def _learn(indptr, terms, values, usual, n_normal):
-    """The direction of a group: its words, ascending, what each counts for documents outside and
-    for normal ones, and the score of each of its documents by the others."""
+    """Learn the direction of a group.
+
+    Return its words in ascending order, their weights for documents outside the group and for
+    normal documents, and the leave-one-out score of each member.
+    """
     n_docs = len(indptr) - 1
     n_words = len(usual)
     total = np.zeros(n_words)
@@ -98,7 +101,7 @@ def _learn(indptr, terms, values, usual, n_normal):
         mean = total[word] / n_docs
         words[n_own] = word
         outside[n_own] = mean * _log_ratio(n_with[word], n_docs, usual[word], n_normal)
-        # A normal document is scored as if it were not among those that the words are held against.
+        # Normal documents are scored leave-one-out too: as if they were not among the normal ones.
         others = max(usual[word] - 1.0, 0.0)
         normal[n_own] = mean * _log_ratio(n_with[word], n_docs, others, n_normal - 1.0)
         without[word] = _log_ratio(n_with[word] - 1.0, n_docs - 1.0, usual[word], n_normal)
@@ -113,8 +116,11 @@ def _learn(indptr, terms, values, usual, n_normal):
 
 @kernel
 def _find_cut(scores, normal, known, weight, n_batch, n_normal, least, most):
-    """How many of the documents with these scores, from the highest down, are most in excess, and
-    by how much; `normal` and `known` are ascending, and each of the latter counts `weight`."""
+    """Find the cut with the largest excess; return the number of documents above it and the excess.
+
+    `scores` are in descending order, `normal` and `known` in ascending order. A known document
+    counts as `weight` normal ones.
+    """
     best = 0.0
     size = np.int64(0)
     i = len(normal)
@@ -139,21 +145,23 @@ def _find_cut(scores, normal, known, weight, n_batch, n_normal, least, most):
 
 @kernel
 def _find_reach(scores, normal, n_batch, n_normal):
-    """How many of the documents with these scores, from the highest down, are frequent enough in
-    the batch; `normal` is ascending."""
+    """Return the largest number of top-scoring documents that are frequent enough in the batch.
+
+    `scores` are in descending order, `normal` in ascending order.
+    """
     reach = np.int64(0)
     i = len(normal)
     for k in range(1, len(scores) + 1):
         while i > 0 and normal[i - 1] >= scores[k - 1]:
             i -= 1
-        if k * n_normal >= REACH_RATIO * (len(normal) - i + UNSEEN) * n_batch:
+        if k * n_normal >= LEAST_RATIO * (len(normal) - i + UNSEEN) * n_batch:
             reach = np.int64(k)
     return reach
 
 
 @kernel
 def _compare_words(n_with, n_docs, usual, n_normal, least):
-    """For each word its excess, and the log of its ratio where the excess is enough."""
+    """Return the excess of each word, and its log ratio if the excess is at least `least`."""
     excess = np.zeros(len(usual))
     ratios = np.zeros(len(usual))
     for word in range(len(usual)):
@@ -166,14 +174,14 @@ def _compare_words(n_with, n_docs, usual, n_normal, least):
 
 @dataclass(frozen=True)
 class NormalVectors:
-    """Normal documents that groups are held against, by word.
+    """The normal documents that groups are compared with, indexed by word.
 
-    Documents of groups that were found before are normal from then on: as if the normal ones had as
-    large a share of them as the batch, so that what is left of a group is not found as another.
+    Documents of groups found earlier count as normal from then on, as if they were as frequent
+    among normal documents as in the batch. So the remains of a group are not found as another one.
     """
 
     index: WordIndex
-    n_with: Ints  # w: the documents that have each word
+    n_with: Ints  # w: document frequencies
     known: WordIndex | None = None
     n_with_known: Ints | None = None
     weight: float = 0.0  # of each known document
@@ -184,7 +192,7 @@ class NormalVectors:
         return cls(index, np.bincount(block.terms, minlength=len(idf)))
 
     def with_known(self, vectors: Vectors, n_batch: int) -> NormalVectors:
-        """With these documents of a batch of so many others as known ones."""
+        """Return a copy that counts these documents as known, next to `n_batch` others."""
         n_words = len(self.n_with)
         return replace(
             self,
@@ -195,7 +203,7 @@ class NormalVectors:
 
     @cached_property
     def usual(self) -> Floats:
-        """w: how many documents have each word, the known ones by their weight."""
+        """w: document frequencies, including the known documents by their weight."""
         if self.n_with_known is None:
             return self.n_with.astype(np.float64)
         return self.n_with + self.weight * self.n_with_known
@@ -205,30 +213,44 @@ class NormalVectors:
         n_known = 0 if self.known is None else self.known.n_docs
         return self.index.n_docs + self.weight * n_known
 
-    def score(self, direction: Direction) -> tuple[Floats, Floats]:
-        """The scores of normal documents and of known ones, each ascending."""
+    def score(self, direction: Direction, most: int) -> NormalScores:
+        """Score the normal documents, as far down as at most `most` of them can be above a cut."""
+        scores = self.index.score(*direction)
+        floor = 0.0
+        if most < len(scores):
+            scores = np.partition(scores, -most - 1)[-most - 1 :]
+            floor = float(scores[0])
         known = np.zeros(0) if self.known is None else self.known.score(*direction)
-        return np.sort(self.index.score(*direction)), np.sort(known)
+        return NormalScores(np.sort(scores), np.sort(known), floor)
+
+
+class NormalScores(NamedTuple):
+    """The scores that a cut is judged by, each in ascending order. A document of the batch that
+    does not score above `floor` has too many normal ones above it."""
+
+    normal: Floats
+    known: Floats
+    floor: float
 
 
 class Contrast(NamedTuple):
-    """What a group has that normal documents have not."""
+    """The direction of a group, and the scores of its members."""
 
     outside: Direction  # for documents of the batch
     normal: Direction
-    own: Floats  # the score of each of its documents, by the others
+    own: Floats  # the leave-one-out score of each member
 
 
 class Start(NamedTuple):
-    """Where a group grows from."""
+    """The first documents of a group, and how large it may grow."""
 
     documents: Ints  # ascending
-    most: int  # documents of the group
+    most: int
 
 
 @dataclass(frozen=True)
 class ContrastSearch:
-    """Looks for groups among the documents of a batch that are `available`."""
+    """Finds groups among the `available` documents of a batch."""
 
     batch: VectorBatch
     normal: NormalVectors
@@ -245,14 +267,16 @@ class ContrastSearch:
         return min(half, MOST_DOCUMENTS, self.max_size or MOST_DOCUMENTS)
 
     def without(self, documents: Ints) -> ContrastSearch:
-        """The same search among the other documents."""
+        """Return the same search without these documents."""
         available = self.available.copy()
         available[documents] = False
         return replace(self, available=available)
 
     def choose_starts(self, n: int) -> list[Start]:
-        """The documents whose words are most in excess, each with its neighbours: by all words, and
-        for every other one by those that are in excess alone, where small groups are looked for."""
+        """Choose the documents whose words are most in excess, each with its nearest neighbours.
+
+        Every other start finds its neighbours only by words in excess, and stays small.
+        """
         n_with = self.batch.count_documents(self.available)
         _, ratios = self._compare(n_with, self.n_docs, LEAST_EXCESS)
         documents = self.batch.rank_unexpected(ratios, self.available, n).documents
@@ -269,7 +293,7 @@ class ContrastSearch:
         return starts
 
     def grow(self, start: Start) -> Proposal | None:
-        """The group that grows from a start."""
+        """Grow a group from a start."""
         search = replace(self, max_size=start.most)
         documents = start.documents
         best: Proposal | None = None
@@ -282,19 +306,18 @@ class ContrastSearch:
         return best
 
     def judge(self, documents: Ints) -> Proposal | None:
-        """The documents that are above the best cut for the direction of some, ascending; None
-        where there is no cut."""
+        """Score all documents by the direction of some; return those above the best cut, highest
+        score first, or None if there is no cut."""
         if len(documents) < 2:
             return None
         contrast = self._learn(documents)
-        ranking = self._rank(contrast, documents)
-        size, support = self._cut(contrast, ranking)
+        ranking, size, support = self._cut(contrast, documents)
         if size == 0:
             return None
         return Proposal(tuple(ranking.documents[:size].tolist()), float(support))
 
     def part(self, group: Proposal) -> Proposal:
-        """The better supported part of a group that is two, otherwise all of it."""
+        """Return the better supported part of a group that is two groups, or else the group."""
         documents = np.sort(np.array(group.documents))
         best, least = group, MOST_ALIKE
         for word in self._find_parting_words(documents):
@@ -312,14 +335,15 @@ class ContrastSearch:
         return best
 
     def find_core(self, documents: Ints) -> Ints:
-        """The documents of a group, ascending, that are most like each other: what is left when
-        those below a share of the mean score leave, again and again."""
+        """Return the documents that are most typical of a group, in ascending order.
+
+        Documents below a share of the mean score are dropped, repeatedly.
+        """
         for _ in range(ROUNDS):
             if len(documents) < LEAST_DOCUMENTS:
                 break
             contrast = self._learn(documents)
-            ranking = self._rank(contrast, documents)
-            size, _ = self._cut(contrast, ranking)
+            ranking, size, _ = self._cut(contrast, documents)
             least = CORE_SHARE * add_up(contrast.own) / len(documents)
             above = ranking.documents[:size][ranking.scores[:size] >= least]
             if np.array_equal(np.sort(above), documents):
@@ -328,16 +352,17 @@ class ContrastSearch:
         return documents
 
     def find_reach(self, core: Ints) -> Ints:
-        """The documents that may belong to a core, from the likest on: down to where such documents
-        are not frequent enough in the batch."""
+        """Return the documents that may belong to a core, highest score first, as far down as such
+        documents are frequent enough in the batch."""
         contrast = self._learn(core)
-        ranking = self._rank(contrast, core)
-        normal, _ = self.normal.score(contrast.normal)
-        reach = _find_reach(ranking.scores, normal, self.n_docs, float(self.normal.index.n_docs))
+        n_normal = float(self.normal.index.n_docs)
+        beside = self._score_normal(contrast, n_normal)
+        ranking = self._rank(contrast, core, beside.floor)
+        reach = _find_reach(ranking.scores, beside.normal, self.n_docs, n_normal)
         return ranking.documents[:reach]
 
     def words(self, documents: Ints) -> Ints:
-        """The words that tell a group from normal documents, the most telling first."""
+        """Return the words that set a group apart, most telling first."""
         words, weights = self._learn(documents).outside
         return words[np.argsort(-weights, kind="stable")][: np.count_nonzero(weights > 0.0)]
 
@@ -352,8 +377,8 @@ class ContrastSearch:
         return [int(word) for word in ranked[:PARTING_WORDS]]
 
     def _part_by(self, documents: Ints, word: int) -> NDArray[np.bool_]:
-        """Which documents are nearer to those that have a word than to the rest, after a few
-        rounds."""
+        """Split documents into those nearer to the ones that have a word and those nearer to the
+        rest, reassigning them for a few rounds; return a mask of the first part."""
         vectors = self.batch.take(documents)
         owners = np.repeat(np.arange(len(documents)), np.diff(vectors.indptr))
         mine = np.zeros(len(documents), dtype=np.bool_)
@@ -370,7 +395,7 @@ class ContrastSearch:
         return mine
 
     def _score_inside(self, documents: Ints, side: NDArray[np.bool_], index: WordIndex) -> Floats:
-        """The scores of documents by the direction of some of them, at length 1."""
+        """Score documents by the direction of some of them, normalised to length 1."""
         contrast = self._learn(documents[side])
         scores = index.score(*contrast.outside)
         scores[side] = contrast.own
@@ -384,27 +409,35 @@ class ContrastSearch:
         )
         return Contrast(Direction(words, outside), Direction(words, normal), own)
 
-    def _rank(self, contrast: Contrast, documents: Ints) -> Ranking:
-        """The documents of a group and all others that are available, by their scores."""
+    def _rank(self, contrast: Contrast, documents: Ints, above: float) -> Ranking:
+        """Rank the members of a group and all other available documents by score."""
         others = self.without(documents)
-        outside = self.batch.rank(contrast.outside, others.available, self.most)
+        outside = self.batch.rank(contrast.outside, others.available, self.most, above)
         inside = self.available[documents]
         own = Ranking(documents[inside], contrast.own[inside])
-        return Ranking.merge((own, outside), self.most)
+        return Ranking.merge((own, outside), self.most, above)
 
-    def _cut(self, contrast: Contrast, ranking: Ranking) -> tuple[int, float]:
-        normal, known = self.normal.score(contrast.normal)
+    def _score_normal(self, contrast: Contrast, n_normal: float) -> NormalScores:
+        """Score normal documents: no cut is valid with more of them above it than these."""
+        most = self.most * n_normal / (LEAST_RATIO * max(self.n_docs, 1))
+        return self.normal.score(contrast.normal, int(most) + 1)
+
+    def _cut(self, contrast: Contrast, documents: Ints) -> tuple[Ranking, int, float]:
+        """Rank documents, and find the best cut: how many are above it, and their excess."""
+        n_normal = float(self.normal.n_docs)
+        beside = self._score_normal(contrast, n_normal)
+        ranking = self._rank(contrast, documents, beside.floor)
         size, support = _find_cut(
             ranking.scores,
-            normal,
-            known,
+            beside.normal,
+            beside.known,
             float(self.normal.weight),
             self.n_docs,
-            float(self.normal.n_docs),
+            n_normal,
             LEAST_DOCUMENTS,
             len(ranking.scores),
         )
-        return int(size), float(support)
+        return ranking, int(size), float(support)
 
     def _compare(self, n_with: Ints, n_docs: int, least: float) -> tuple[Floats, Floats]:
         excess, ratios = _compare_words(
@@ -423,7 +456,7 @@ def _measure_length(weights):
 
 @kernel
 def _multiply(words, weights, other_words, other_weights):
-    """The product of two directions."""
+    """Return the dot product of two directions."""
     total = 0.0
     j = np.int64(0)
     for i in range(len(words)):
@@ -435,6 +468,6 @@ def _multiply(words, weights, other_words, other_weights):
 
 
 def _compare_directions(one: Direction, other: Direction) -> float:
-    """The cosine of the angle between two directions."""
+    """Return the cosine of the angle between two directions."""
     lengths = _measure_length(one.weights) * _measure_length(other.weights)
     return float(_multiply(*one, *other) / max(lengths, SHORTEST))

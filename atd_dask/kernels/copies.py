@@ -1,22 +1,22 @@
-"""Near-copies: which documents say the same in nearly the same words.
+"""Near-duplicates: documents that say the same in nearly the same words.
 
 A document is the set of its tokens: a word that occurs three times is (word, 1), (word, 2) and
-(word, 3). All words count, those outside the vocabulary too. Two documents are near-copies if they
-share three quarters of their tokens, and three quarters of their words: |A ∩ B| ≥ ¾ |A ∪ B| for
-both. This is decided exactly; MinHash signatures, cut into bands, only say which pairs are looked
-at.
+(word, 3). All words count, including those outside the vocabulary. Two documents are
+near-duplicates if they share three quarters of their tokens and three quarters of their words:
+|A ∩ B| ≥ ¾ |A ∪ B| for both. This is decided exactly; banded MinHash signatures only select the
+pairs to compare.
 
-- The words by themselves must agree as well, and a word has no more than `MOST_TOKENS` tokens: a
-  word that is repeated hundreds of times makes no copies.
-- Three quarters of a short document may be a form that others fill in too: with fewer than
-  `LEAST_NEAR` words only the same words, as often, are a copy.
-- Very short documents are equal by chance. Where two tokens agree with a chance of 1/200, which is
-  much for prose without stop words, two documents of n words are equal with n!/200ⁿ: for five words
-  that is once in a corpus of ten thousand documents, or less. Documents with fewer than
-  `LEAST_WORDS` words have no copies.
+- The sets of words must match as well, and a word has at most `MOST_TOKENS` tokens, so that a word
+  repeated hundreds of times does not make near-duplicates.
+- Three quarters of a short document may be a form that others fill in too. With fewer than
+  `LEAST_NEAR` words, only documents with equal counts are duplicates.
+- Very short documents are equal by chance. If two tokens agree with probability 1/200, which is
+  high for prose without stop words, two documents of n words are equal with probability n!/200ⁿ:
+  for five words, that is at most once in a corpus of ten thousand documents. Documents with fewer
+  than `LEAST_WORDS` words have no near-duplicates.
 
-Copies do not chain: in the order of the rows a document becomes a copy of the first representative
-that it is a near-copy of, and a representative itself if there is none.
+Near-duplicates do not chain: in row order, a document becomes a copy of the first representative
+that it matches, or else a representative itself.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MOST_TOKENS = 8  # of one word
 LEAST_WORDS = 5
 LEAST_NEAR = 20
 
-# A pair that shares a share s of its tokens is looked at with a chance of 1 - (1 - s⁶)²⁰: 0.98 for
-# three quarters, 0.9999 for 0.85, 0.001 for a fifth, which two documents on one subject may share.
-# Equal documents always are.
+# A pair with a share s of common tokens is compared with probability 1 - (1 - s⁶)²⁰: 0.98 for three
+# quarters, 0.9999 for 0.85, and 0.001 for a fifth, which two documents on one subject may share.
+# Equal documents are always compared.
 N_BANDS = 20
 BAND_SIZE = 6
 
-# A document is compared with so many representatives that share a band with it, the first ones. So
-# the work stays proportional to the number of documents, even for thousands that fill in one form.
+# How many representatives in a bucket a document is compared with. So the work stays linear in the
+# number of documents, even if thousands of them fill in one form.
 MOST_LISTED = 16
 
 Hashes = NDArray[np.uint64]
@@ -53,7 +53,7 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class Signatures(NamedTuple):
-    """By what documents are put side by side; 0 where they are not."""
+    """Hashes that bring similar documents together; 0 for documents that are not compared."""
 
     whole: Hashes  # documents: the same for equal documents
     bands: Hashes  # documents × bands
@@ -66,15 +66,15 @@ class Signatures(NamedTuple):
 
 
 class Parting(NamedTuple):
-    """Documents parted into representatives and their copies."""
+    """A partition of documents into representatives and their copies."""
 
-    copy_of: Ints  # documents: the representative that a copy belongs to, -1 for representatives
-    has_counterpart: NDArray[np.bool_]  # documents: those like one of an earlier part
+    copy_of: Ints  # documents: the representative of a copy, -1 for representatives
+    has_counterpart: NDArray[np.bool_]  # documents: matches one of an earlier part
     n_compared: int  # pairs whose words were compared
 
 
 def make_word_keys(words: Sequence[str]) -> Hashes:
-    """A number for each word that depends on nothing but its letters."""
+    """Hash each word, depending on nothing but its letters."""
     digests = (hashlib.blake2b(w.encode("utf-8", "surrogatepass"), digest_size=8) for w in words)
     return np.frombuffer(b"".join(digest.digest() for digest in digests), dtype="<u8").astype(
         np.uint64
@@ -82,8 +82,10 @@ def make_word_keys(words: Sequence[str]) -> Hashes:
 
 
 def draw_multipliers() -> NDArray[np.uint32]:
-    """2 × (bands · size): the odd factors and the summands of the hash functions. They are part of
-    the definition, not of a run: the same documents have the same copies whatever the seed."""
+    """Return the odd factors and the summands of the hash functions, 2 × (bands · size).
+
+    They do not depend on the seed of a run: the same documents always have the same copies.
+    """
     size = N_BANDS * BAND_SIZE
     content = b"".join(
         hashlib.blake2b(f"near-copies/{n}".encode(), digest_size=8).digest() for n in range(size)
@@ -94,14 +96,14 @@ def draw_multipliers() -> NDArray[np.uint32]:
 
 
 def sign_documents(block: Block, keys: Hashes) -> Signatures:
-    """The signatures of documents whose terms have these keys."""
+    """Compute the signatures of documents whose terms have these keys."""
     whole, bands = _sign(*block.arrays, keys, draw_multipliers(), N_BANDS)
     return Signatures(whole, bands)
 
 
 @inner_kernel
 def _mix(value):
-    """The finaliser of SplitMix64."""
+    """Apply the finaliser of SplitMix64."""
     value = (value ^ (value >> np.uint64(30))) * _MIX[0]
     value = (value ^ (value >> np.uint64(27))) * _MIX[1]
     return value ^ (value >> np.uint64(31))
@@ -145,8 +147,8 @@ def _sign(indptr, terms, counts, keys, multipliers, n_bands):
 
 
 def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
-    """Documents × (1 + bands): for each signature the number of its bucket, -1 where a document has
-    it to itself; and the number of buckets."""
+    """Return the bucket of each signature, documents × (1 + bands), -1 if no other document shares
+    it, and the number of buckets."""
     columns = [signatures.whole, *signatures.bands.T]
     buckets = np.full((len(signatures.whole), len(columns)), -1, dtype=np.int32)
     n_buckets = 0
@@ -166,21 +168,21 @@ def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
 def part_copies(
     block: Block, n_words: int, parts: Ints, buckets: Buckets, n_buckets: int
 ) -> Parting:
-    """Parts documents into representatives and their copies.
+    """Partition documents into representatives and their copies.
 
-    `parts` (documents, ascending) has the number of each document's part of the corpus. A document
-    is a copy of one of its own part; those of the last part are compared with the others too.
+    `parts` (documents, ascending) has the part of the corpus of each document. A document is a copy
+    of one in its own part; documents of the last part are compared with the other parts too.
     """
     n_parts = int(parts.max(initial=0)) + 1
     copy_of, has_counterpart, n_compared = _part(
-        *block.arrays, n_words, parts, n_parts, buckets, n_buckets, MOST_LISTED
+        block.arrays, n_words, parts, n_parts, buckets, n_buckets, MOST_LISTED
     )
     return Parting(copy_of, has_counterpart, n_compared)
 
 
 @inner_kernel
 def _are_near(indptr, terms, counts, other, mine, n_mine, n_tokens):
-    """Whether a document is a near-copy of the one whose counts are in `mine`."""
+    """Return whether a document is a near-duplicate of the one whose counts are in `mine`."""
     first, last = indptr[other], indptr[other + 1]
     least = n_mine if n_mine < last - first else last - first
     most = n_mine + last - first - least
@@ -205,16 +207,17 @@ def _are_near(indptr, terms, counts, other, mine, n_mine, n_tokens):
 
 # d = documents, e = entries, c = columns of buckets, r = representatives
 @kernel
-def _part(indptr, terms, counts, n_words, parts, n_parts, buckets, n_buckets, most_listed):
+def _part(rows, n_words, parts, n_parts, buckets, n_buckets, most_listed):
+    indptr, terms, counts = rows
     n_docs, n_columns = buckets.shape
     copy_of = np.full(n_docs, np.int64(-1))
     has_counterpart = np.zeros(n_docs, np.bool_)
-    # The representatives of a part in a bucket are a list: its first, its last, and who follows.
+    # The representatives of a part in a bucket form a linked list.
     firsts = np.full((n_buckets, n_parts), np.int32(-1))
     lasts = np.full((n_buckets, n_parts), np.int32(-1))
     sizes = np.zeros((n_buckets, n_parts), np.int32)
     following = np.full((n_docs, n_columns), np.int32(-1))
-    asked_by = np.full(n_docs, np.int64(-1))  # the document that a representative met last
+    asked_by = np.full(n_docs, np.int64(-1))  # the last document compared with a representative
     mine = np.zeros(n_words, np.int64)
     n_compared = np.int64(0)
     for d in range(n_docs):
@@ -224,7 +227,7 @@ def _part(indptr, terms, counts, n_words, parts, n_parts, buckets, n_buckets, mo
             mine[terms[e]] = min(np.int64(counts[e]), np.int64(MOST_TOKENS))
             n_tokens += mine[terms[e]]
         own = parts[d]
-        # Only those of the last part ask elsewhere.
+        # Only documents of the last part look at other parts.
         for part in range(np.int64(0) if own == n_parts - 1 else own, own + 1):
             best = np.int64(-1)
             for c in range(n_columns):

@@ -1,4 +1,4 @@
-"""What a detection is told, and what it gives."""
+"""The rules of a detection, and the clusters it finds."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from atd_dask.kernels.model import Block, Floats, WordTable
 
 @dataclass(frozen=True)
 class DetectionRules:
-    """Where candidates start, who belongs to them, which documents are donors, how a cluster is
-    judged."""
+    """How candidates start, which documents belong to them, where donors come from, and how
+    clusters are judged."""
 
     seeds: int
-    stop: StopRule  # of growth, where candidates are grown to their end
-    settle: bool  # from many starts, in place of growth to its end
+    stop: StopRule  # of growth
+    settle: bool  # use the contrast search instead of growing one cluster to its end
     settling: SettleRule
     pool: str  # validation, validation+batch or train
-    donors: int  # the nearest documents from which one is drawn; 1 for the paper's rule
+    donors: int  # how many of the nearest documents a donor is drawn from; the paper uses 1
     replicates: int
     level: float
-    searches: int  # in held-out documents, whose support a cluster must surpass
-    failures: int  # so many candidates in a row that are not significant end the search
-    remember: bool  # the topics of clusters that were found count as known from then on
-    unseen: bool  # words that training lacks get a probability
+    searches: int  # in held-out documents
+    failures: int  # insignificant candidates in a row that end the search
+    remember: bool  # whether clusters count as known once they are found
+    unseen: bool  # whether words that training lacks count
     max_clusters: int | None = None
     max_size: int | None = None
-    lda: bool = False  # LDA in place of the parsimonious model
-    authors: bool = False  # the authors' programs in place of the paper's equations
+    lda: bool = False  # LDA instead of the parsimonious model
+    authors: bool = False  # the authors' programs instead of the paper's equations
 
     @property
     def home(self) -> str:
-        """The corpus from which donors are drawn."""
+        """The corpus that donors are drawn from."""
         return "train" if self.pool == "train" else "validation"
 
     @property
     def most_above(self) -> int:
-        """So many replicates may score more than a cluster that is significant."""
+        """The most replicates that may score higher than a significant cluster."""
         return int(np.floor(self.level * (self.replicates + 1) + 1e-9)) - 1
 
     def fitter(self, table: WordTable) -> Fitter:
@@ -57,7 +57,7 @@ class DetectionRules:
 
 @dataclass(frozen=True)
 class FoundCluster:
-    """A candidate that was grown to its end and tested."""
+    """A candidate that was grown and tested."""
 
     growth: Growth
     topic: Alternative
@@ -65,8 +65,8 @@ class FoundCluster:
     scores: Floats  # of the bootstrap clusters
     p_value: float
     significant: bool
-    only_donor: int  # so many documents have one and the same document as their only donor
-    searches: tuple[HeldOutSearch, ...] | None = None  # the same search where there is nothing
+    only_donor: int  # the most documents that share their only donor
+    searches: tuple[HeldOutSearch, ...] | None = None  # in held-out documents
 
     @property
     def documents(self) -> tuple[int, ...]:
@@ -78,14 +78,14 @@ class FoundCluster:
 
     @property
     def calibration_support(self) -> Floats | None:
-        """The support that the same search finds where there is nothing to find."""
+        """The support that the same search finds in held-out documents."""
         if self.searches is None:
             return None
         return np.array([search.support for search in self.searches])
 
     @property
     def search_p_value(self) -> float | None:
-        """How often a whole search finds as much support where there is nothing to find."""
+        """How often a whole search finds as much support if there is nothing to find."""
         calibration_support = self.calibration_support
         return (
             None
@@ -95,6 +95,6 @@ class FoundCluster:
 
     @property
     def deciding_p_value(self) -> float:
-        """That of the searches, where there are any, otherwise that of the bootstrap."""
+        """The search p-value, or the bootstrap p-value if there were no searches."""
         by_search = self.search_p_value
         return self.p_value if by_search is None else by_search

@@ -1,4 +1,4 @@
-"""What documents gain by a topic: how much lower their part of the BIC is with it than without."""
+"""The gains of documents from a topic: how much it lowers their part of the BIC."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FOLDS = 5
 
 @kernel
 def document_gains(context, extra, indptr, terms, counts, null):
-    """For each document how much lower its part of the BIC is with the new topic on than `null`,
-    without."""
+    """Return how much lower each document's part of the BIC is with the new topic on than
+    `null`."""
     table = context.table
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
@@ -48,9 +48,9 @@ def document_gains(context, extra, indptr, terms, counts, null):
 
 
 def cross_fit_gains(fitter: Fitter, cluster: Sample) -> Floats:
-    """What each document of a cluster gains by a topic that it did not teach.
+    """Return the gain of each document of a cluster from a topic learned without it.
 
-    Folds go by the order of the documents, one after the other; a document by itself gains nothing.
+    Documents are dealt to the folds in order. A single document gains nothing.
     """
     n_docs = len(cluster.block)
     gains = np.zeros(n_docs)

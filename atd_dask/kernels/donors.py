@@ -1,8 +1,7 @@
-"""The donors of a cluster's documents, found in parts of a pool that is too large for one place.
+"""Finds the donors of a cluster's documents in the shards of a large pool.
 
-Where most documents have one topic, very many are equally similar to another of that topic. So a
-list of donors is held once for all documents that have it, and the words of donors are needed
-only for those that the random numbers choose.
+If most documents have a single topic, very many are equally similar to another document on that
+topic. So documents share lists of donors, and only the words of donors that are drawn are fetched.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from atd_dask.kernels.philox import draw_block
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """Documents of a part of the pool that may be among the most similar, ascending."""
+    """Documents of a shard that may be among the most similar, in ascending order."""
 
     rows: Ints
     similarities: Floats
@@ -42,8 +41,8 @@ class Similar:
 def find_similar(
     fit: Fit, usable: NDArray[np.bool_], theta: Floats, nearest: int, start: int
 ) -> list[Similar]:
-    """For each row of `theta` (queries × topics) the documents of a part of the pool that may be
-    its donors, numbered from `start` on."""
+    """Return the possible donors in a shard for each row of `theta` (queries × topics), numbered
+    from `start` on."""
     rows = np.arange(start, start + len(usable))
     found = []
     for query in theta:
@@ -68,9 +67,9 @@ def _choose(list_of, indptr, donors, n_pool, once, key, replicate):
 
 @dataclass(frozen=True)
 class DonorLists:
-    """Who may be the donors of the documents of a cluster: rows of a pool of `n_pool`."""
+    """The possible donors of the documents of a cluster, as rows of a pool of `n_pool`."""
 
-    list_of: Ints  # documents of the cluster: which list is theirs
+    list_of: Ints  # documents of the cluster: the index of their list
     indptr: Ints  # lists + 1
     donors: Ints
     n_pool: int
@@ -87,13 +86,13 @@ class DonorLists:
 
     @property
     def largest(self) -> int:
-        """How many documents of the cluster have one and the same document as only donor."""
+        """The largest number of documents of the cluster that share their only donor."""
         alone = self.list_of[np.diff(self.indptr)[self.list_of] == 1]
         _, sizes = np.unique(self.donors[self.indptr[alone]], return_counts=True)
         return int(sizes.max(initial=0))
 
     def choose(self, once: bool, key: np.uint64, replicate: int) -> Ints:
-        """The donor of each document in the bootstrap cluster of a replicate."""
+        """Choose the donor of each document in the bootstrap cluster of a replicate."""
         chosen: Ints = _choose(
             self.list_of, self.indptr, self.donors, self.n_pool, once, key, replicate
         )

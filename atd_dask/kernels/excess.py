@@ -1,4 +1,4 @@
-"""Excess: whether documents of a kind are more frequent in a batch than among normal ones."""
+"""Excess: how much more frequent a kind of document is in a batch than among normal documents."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 
 from atd_dask.kernels.jit import kernel
 
-# So many of the normal documents are of every kind, beside those that were seen: of what nobody has
-# seen yet, little is no surprise.
+# Normal documents of every kind that are added to those seen: a few documents of a kind that was
+# never seen are no surprise.
 UNSEEN = 0.5
 
 
 @kernel
 def measure_excess(n_found, n_batch, n_usual, n_normal):
-    """Twice the log-likelihood ratio for a kind of documents that is more frequent in the batch, to
-    one that is as frequent everywhere; 0 where it is not. Numbers may be parts of a document."""
+    """Return twice the log-likelihood ratio of "more frequent in the batch" against "equally
+    frequent everywhere", or 0 if the kind is not more frequent. Counts may be fractional."""
     usual = n_usual + UNSEEN
     share = n_batch / (n_batch + n_normal)
     total = n_found + usual

@@ -1,4 +1,4 @@
-"""Whose rules documents are fitted by: the paper's equations, or the authors' programs."""
+"""Fits documents by the paper's equations, or as the authors' programs do."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Fitter:
     context: NullContext
 
     def fit(self, block: Block) -> Fit:
-        """To the null model."""
+        """Fit documents to the null model."""
         table = self.context.table
         slope = np.full(table.n_topics, FREE) if self.context.lda else None
         return fit_block(block, table, slope=slope)
 
     def train(self, cluster: Block) -> Alternative:
-        """The alternative model of a cluster."""
+        """Learn the alternative model of a cluster."""
         return train_alternative(self.context, cluster)
 
     def shares(self, topic: Alternative, block: Block) -> Floats:
-        """The share of the new topic in documents outside its cluster."""
+        """Return the share of the new topic in documents outside its cluster."""
         shares: Floats = new_topic_shares(self.context, topic.probabilities, *block.arrays)
         return shares
 
     def gains(self, topic: Alternative, sample: Sample) -> Floats:
-        """How much lower the BIC of each document is with the new topic on than without."""
+        """Return how much the new topic lowers the BIC of each document."""
         null = sample.fit.costs - sample.fit.log_likelihoods
         gains: Floats = document_gains(
             self.context, topic.probabilities, *sample.block.arrays, null
@@ -52,12 +52,12 @@ class Fitter:
         return gains
 
     def with_topic(self, topic: Alternative) -> Self:
-        """Fits documents to the null model with one more topic."""
+        """Return a fitter for the null model plus this topic."""
         table = add_topic(self.context.table, topic.specific, topic.probabilities)
         return replace(self, context=NullContext.of(table, self.context.lda))
 
     def batch(self, block: Block, fit: Fit, fixed: bool = False) -> Batch:
-        """Documents in which clusters are to be grown."""
+        """Return a batch to grow clusters in."""
         return Batch(self.context, block, fit, fixed)
 
 
@@ -80,7 +80,7 @@ class AuthorsFitter(Fitter):
 
 
 class AuthorsBatch(Batch):
-    """A batch whose clusters grow as in the authors' programs, every document fitted."""
+    """A batch whose clusters grow as in the authors' programs, which fit every document."""
 
     def train(self, documents: Ints) -> Alternative:
         return AuthorsFitter(self.context).train(self.block.take(documents))

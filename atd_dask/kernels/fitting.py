@@ -22,6 +22,7 @@ from atd_dask.kernels.mixtures import (
     GAP,
     LEAST_RISE,
     MAX_EXCHANGES,
+    current_mixture,
     exchange,
     gradients,
     line_maximum,
@@ -29,6 +30,7 @@ from atd_dask.kernels.mixtures import (
     maximise,
     mix,
     stays_below,
+    trial_mixture,
 )
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.workspaces import (
@@ -119,33 +121,11 @@ def _pays(work, needed, m, n, length):
             return True
         if m == 1:
             return False
-        largest = gradients(
-            work.counts,
-            work.rows,
-            work.trial_active,
-            work.trial_p,
-            work.g,
-            work.terms,
-            m,
-            n,
-            length,
-        )
+        largest = gradients(trial_mixture(work), m, n, length)
         left = length * math.log(largest)
         if reached + left <= needed or left <= GAP:
             return False
-        if not exchange(
-            work.counts,
-            work.rows,
-            work.trial_active,
-            work.trial_theta,
-            work.trial_p,
-            work.g,
-            work.direction,
-            work.terms,
-            m,
-            n,
-            LEAST_RISE,
-        ):
+        if not exchange(trial_mixture(work), m, n, LEAST_RISE):
             return False
     return False
 
@@ -158,19 +138,7 @@ def _take_trial(work, m, n, length):
         work.theta[a] = work.trial_theta[a]
     for i in range(n):
         work.p[i] = work.trial_p[i]
-    maximise(
-        work.counts,
-        work.rows,
-        work.active,
-        work.theta,
-        work.p,
-        work.g,
-        work.direction,
-        work.terms,
-        m,
-        n,
-        length,
-    )
+    maximise(current_mixture(work), m, n, length)
     return log_likelihood(work.counts, work.p, n)
 
 
@@ -301,9 +269,8 @@ def _sort_active(work, m):
 
 
 @kernel
-def _fit_block(
-    indptr, terms, counts, table, slope, anchors, start_indptr, start_topics, start_theta
-):
+def _fit_block(rows, table, slope, anchors, start_indptr, start_topics, start_theta):
+    indptr, terms, counts = rows
     n_docs = len(indptr) - 1
     work = make_workspace(table.n_topics, longest_document(indptr))
     extra = np.zeros(0)
@@ -411,7 +378,7 @@ def fit_block(
     slope = np.zeros(table.n_topics) if slope is None else slope
     anchors = np.full(table.n_topics, -1) if anchors is None else anchors
     indptr, topics, theta, lengths, likelihoods, costs = _fit_block(
-        *block.arrays, table, slope, anchors, start.indptr, start.topics, start.theta
+        block.arrays, table, slope, anchors, start.indptr, start.topics, start.theta
     )
     return Fit(Proportions(indptr, topics, theta), lengths, likelihoods, costs)
 

@@ -1,4 +1,4 @@
-"""Mean-field inference in a mixture of multinomial mixtures: groups of documents of some genres.
+"""Mean-field inference in a mixture of multinomial mixtures, with groups of documents and genres.
 
 A group g has a genre y with probability π; a document of the group has proportions θ ~ Dir(α_y); a
 word comes from topic k with probability θ_k, and is w with probability β_kw. The posterior is
@@ -20,7 +20,7 @@ _ASYMPTOTIC_FROM = 6.0
 
 @inner_kernel
 def digamma(x):
-    """ψ(x) for x > 0: by its recurrence up to where the asymptotic series is exact enough."""
+    """Return ψ(x) for x > 0, by recurrence up to where the asymptotic series is accurate."""
     below = 0.0
     while x < _ASYMPTOTIC_FROM:
         below += 1.0 / x
@@ -34,7 +34,7 @@ def digamma(x):
 
 @inner_kernel
 def _share_out(count, strength, likelihood, sums):
-    """Adds the count of a word to the topics, in proportion to φ."""
+    """Distribute the count of a word over the topics in proportion to φ."""
     total = 0.0
     for k in range(len(strength)):
         total += strength[k] * likelihood[k]
@@ -44,11 +44,13 @@ def _share_out(count, strength, likelihood, sums):
 
 
 @kernel
-def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tolerance):
-    """Updates φ and γ of every document in turn until γ changes by less than `tolerance` on
-    average. `gamma` (d × k) is where it starts, and what it finds; expected counts of words under
-    topics are added to `mass` (w × k, like `beta`). `prior` (d × k) is the mean of α over genres.
+def infer_topics(rows, beta, prior, gamma, mass, max_steps, tolerance):
+    """Update φ and γ of every document until γ changes by less than `tolerance` on average.
+
+    `gamma` (d × k) is the start, and is updated in place. Expected counts are added to `mass` (w ×
+    k, like `beta`). `prior` (d × k) is the mean of α over genres.
     """
+    indptr, terms, counts = rows
     n_topics = beta.shape[1]
     strength = np.zeros(n_topics)
     new = np.zeros(n_topics)
@@ -66,7 +68,7 @@ def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tol
                 gamma[d, k] = new[k]
             if change <= tolerance * n_topics:
                 break
-        # γ already holds the counts of the last φ; the words take theirs from the γ that is kept.
+        # γ already has the counts of the last φ; those of the words follow from the final γ.
         for k in range(n_topics):
             strength[k] = math.exp(digamma(gamma[d, k]))
         for e in range(first, last):
@@ -75,7 +77,7 @@ def infer_topics(indptr, terms, counts, beta, prior, gamma, mass, max_steps, tol
 
 @kernel
 def sum_log_proportions(gamma, groups, n_groups):
-    """Σ_d E[log θ_d] of each group (g × k)."""
+    """Return Σ_d E[log θ_d] of each group (g × k)."""
     n_docs, n_topics = gamma.shape
     sums = np.zeros((n_groups, n_topics))
     for d in range(n_docs):
@@ -90,7 +92,7 @@ def sum_log_proportions(gamma, groups, n_groups):
 
 @kernel
 def infer_genres(sums, sizes, alpha, pi):
-    """λ (g × t): log λ_gt = log π_t + Σ_d E[log Dir(θ_d; α_t)], but for a constant."""
+    """Return λ (g × t): log λ_gt = log π_t + Σ_d E[log Dir(θ_d; α_t)] + const."""
     n_groups, n_topics = sums.shape
     n_genres = len(pi)
     weights = np.zeros((n_groups, n_genres))

@@ -1,8 +1,8 @@
-"""The one place that says how kernels are compiled.
+"""The decorators that compile kernels.
 
-Compiling is most of a first run, so kernels are written to compile quickly: no NumPy function that
-brings a library of its own (sort, concatenate, cumsum), and `np.int64(0)` where a plain 0 would
-make its callees compile once more, for the constant. What is compiled is kept: `atd_dask.compiled`.
+Compilation takes most of a first run, so kernels are written to compile quickly: they avoid NumPy
+functions that pull in a lot of code (sort, concatenate, cumsum), and pass `np.int64(0)` where a
+plain 0 would compile the callee once more, for the constant. `atd_dask.compiled` caches the result.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from atd_dask.compiled import Store, keep
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STORE = Store(__file__)  # of what is made from the modules of this folder
+STORE = Store(__file__)  # for the modules of this folder
 
 
 def kernel(function: F) -> F:
-    """Compiles a serial kernel that releases the GIL.
+    """Compile a serial kernel that releases the GIL.
 
-    Neither `parallel` nor `fastmath`: both would let the result depend on the machine.
+    It uses neither `parallel` nor `fastmath`: both would make results depend on the machine.
     """
     return cast(F, keep(numba.njit(nogil=True, error_model="numpy")(function), STORE))
 
 
 def inner_kernel(function: F) -> F:
-    """Compiles a kernel that only kernels call, and that allocates nothing.
+    """Compile a kernel that only kernels call, and that allocates nothing.
 
-    It counts no references and has no way in from Python (called from there, the process ends):
-    making these would take longer than the rest.
+    It has no reference counting and no Python entry point, which would take longer to compile than
+    the rest. Calling it from Python ends the process.
     """
     inner = numba.njit(  # type: ignore[call-overload]
         nogil=True,
@@ -46,7 +46,7 @@ def inner_kernel(function: F) -> F:
 
 @kernel
 def enlarge(values, size, needed):
-    """The first `size` values with as much room again, and what is needed."""
+    """Copy the first `size` values to an array with room for as many again plus `needed`."""
     larger = np.zeros(2 * size + needed, values.dtype)
     for i in range(size):
         larger[i] = values[i]

@@ -1,7 +1,7 @@
-"""Runs of letters in text: found, and numbered in the order in which they are first met.
+"""Finds runs of letters in text, and numbers them in order of first occurrence.
 
-Text is bytes here. Letters are the ASCII letters, whose case is folded, and all bytes beyond
-ASCII; any other byte ends a run.
+Text is bytes here. Letters are the ASCII letters, regardless of case, and all non-ASCII bytes. Any
+other byte ends a run.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import kernel
 
-PIECE = 4  # bytes of a run that are hashed and compared at once
-FIRST_PLACE = 1  # of a known run; 0 marks an empty slot
+PIECE = 4  # bytes of a run that are hashed and compared together
+FIRST_PLACE = 1  # the offset of the first known run; 0 marks an empty slot
 
-# The letter that a byte stands for, 0 for one that is none.
+# The letter for each byte, 0 if it is not a letter.
 _LETTERS = np.zeros(256, dtype=np.uint8)
 _LETTERS[ord("a") : ord("z") + 1] = np.arange(ord("a"), ord("z") + 1)
 _LETTERS[ord("A") : ord("Z") + 1] = np.arange(ord("a"), ord("z") + 1)
 _LETTERS[128:] = np.arange(128, 256)
 
-_HEAD = 2  # a known run is kept as its number, how many pieces it has, and these
+_HEAD = 2  # a known run is stored as its number, its number of pieces, and the pieces
 _HALF = np.uint64(32)  # bits
 _LOWER_HALF = np.uint64(2**32 - 1)
 
-# Room is made for so many tokens at a time: the table is to grow with the runs, not with the text.
+# Tokens to make room for at a time, so that the table grows with the runs, not with the text.
 _TOKENS_AT_ONCE = 2**15
 
 
 # b = bytes, d = documents, t = tokens, p = pieces of all tokens
 @kernel
 def _split(data, ends, letters, max_pieces, pieces, bounds, sizes):
-    """Fills in the pieces of every run, where the pieces of each end, and how many runs each
-    document has; gives how many there are. A longer run than `max_pieces` is left out.
+    """Fill in the pieces of every run, where they end, and the number of runs of each document;
+    return the total. Runs of more than `max_pieces` are left out.
 
-    The letters of a piece stand from its lowest byte on, behind the last one are zeros.
+    The letters of a piece start at its lowest byte, and zeros follow the last one.
     """
     n_tokens = 0
     top = 0
@@ -75,16 +75,16 @@ def _split(data, ends, letters, max_pieces, pieces, bounds, sizes):
 
 @kernel
 def _slot_of(hashed, n_slots):
-    """Where to look first, in proportion to the hash."""
+    """Return the slot to probe first, in proportion to the hash."""
     return np.int64((hashed * np.uint64(n_slots)) >> _HALF)
 
 
 # t = tokens, p = pieces of all tokens, s = slots, k = known runs
 @kernel
 def _number(pieces, bounds, secrets, slots, known, n_runs, top, numbers):
-    """Fills in the number of each token; a new run gets the next number and is kept at `top`.
+    """Fill in the number of each token; a new run gets the next number and is stored at `top`.
 
-    A slot holds the hash of a run in its upper half and the place of the run in its lower half.
+    The upper half of a slot has the hash of a run, and the lower half its offset.
     """
     for t in range(len(numbers)):
         start = bounds[t]
@@ -134,14 +134,14 @@ def _refill(old, slots):
 
 
 class TokenTable:
-    """The runs of letters that were met, each with a number.
+    """A hash table of runs of letters, each with a number.
 
-    Runs are told apart by their letters alone; a hash only says where to look first. It is keyed
-    by `secrets`, one for each piece of a run: a run of more pieces is left out. For random secrets,
-    any two runs begin at the same slot with a chance of at most 2 in the number of slots
-    (multiply-shift), so that nobody can write a text that makes the table slow.
+    Runs are compared by their letters; the hash only selects the first slot. It is keyed by
+    `secrets`, one for each piece of a run; runs of more pieces are left out. With random secrets,
+    any two runs start at the same slot with a probability of at most 2 over the number of slots
+    (multiply-shift), so that no text can be crafted to make the table slow.
 
-    Not for several threads at once.
+    It is not thread-safe.
     """
 
     def __init__(self, secrets: NDArray[np.uint64]) -> None:
@@ -155,7 +155,7 @@ class TokenTable:
         return self._n_runs
 
     def number(self, texts: Sequence[bytes]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The numbers of all runs of all texts, and how many runs each text has."""
+        """Return the numbers of the runs of all texts, and how many runs each text has."""
         data = np.frombuffer(b"".join(texts), dtype=np.uint8)
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
         sizes = np.zeros(len(texts), dtype=np.int64)
@@ -180,7 +180,7 @@ class TokenTable:
         return numbers, sizes
 
     def _make_room(self, n_runs: int, n_pieces: int) -> None:
-        """At least half of the slots stay empty."""
+        """Grow the table so that at least half of the slots stay empty."""
         n_slots = len(self._slots)
         while n_slots < 2 * (self._n_runs + n_runs):
             n_slots *= 2
@@ -192,7 +192,8 @@ class TokenTable:
             self._known = np.pad(self._known, (0, max(short, len(self._known))))
 
     def read(self, place: int = FIRST_PLACE) -> tuple[list[bytes], int]:
-        """The runs from a place on, in the order of their numbers, and the place behind them."""
+        """Return the runs from an offset on, in the order of their numbers, and the offset after
+        them."""
         known = self._known[place : self._top].astype("<u4")
         data = known.tobytes()
         runs = []

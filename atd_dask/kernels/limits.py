@@ -1,19 +1,28 @@
-"""Limits: a log-likelihood that no fit of a document with a new topic can pass.
+"""Upper limits of the log-likelihood of a document under any fit with a new topic.
 
 For any mixture p of a document and g_j = (1/L) Σ c β_j / p, no mixture of topics has a
-log-likelihood above f(p) + L log max_j g_j (Jensen). With p kept for each document, that limit
-costs one sparse product for a new topic. Moved towards the new topic, p gives a closer one.
+log-likelihood above f(p) + L log max_j g_j (Jensen). With p stored for each document, the limit for
+a new topic costs one sparse product. Moving p towards the new topic gives a tighter one.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.fitting import all_gradients
 from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.mixtures import exchange, line_maximum, log_likelihood, mix
+from atd_dask.kernels.mixtures import (
+    current_mixture,
+    exchange,
+    line_maximum,
+    log_likelihood,
+    mix,
+)
+from atd_dask.kernels.model import Floats, Ints
 from atd_dask.kernels.workspaces import (
     fill_columns,
     fill_row,
@@ -22,19 +31,38 @@ from atd_dask.kernels.workspaces import (
     make_workspace,
 )
 
-# How near to the best mixture a kept one has to be, in log-likelihood: it need not be the best.
+# How close a stored mixture must come to the best one, in log-likelihood; it need not be optimal.
 MIXTURE_GAP = 0.1
-LINE_GAP = 0.01  # and each step of it to its own end
+LINE_GAP = 0.01  # the same for each line search
 MAX_STEPS = 200
 
-# Of the new topic, where looking for the best share begins.
+# The share of the new topic at which the search for the best one starts.
 FIRST_SHARE = 0.1
+
+
+class FittedRows(NamedTuple):
+    """Documents as CSR rows, with figures of their fits to the null model."""
+
+    indptr: Ints  # d + 1
+    terms: NDArray[np.int32]  # entries
+    counts: NDArray[np.int32]  # entries
+    lengths: Ints  # d: in known words
+    null: Floats  # d: what a fit with the new topic is compared with
+
+
+class StoredMixtures(NamedTuple):
+    """A mixture p of each document, from which limits follow; updated in place unless `fixed`."""
+
+    weights: Floats  # entries: c / p
+    reached: Floats  # d: the log-likelihood f(p)
+    largest: Floats  # d: the largest g of the null model's topics
+    fixed: bool
 
 
 @inner_kernel
 def _approach(table, work, m, n, length):
-    """Brings the mixture of the document in `work`, of m topics, near to the best of all topics;
-    gives its log-likelihood and the largest g of the table's topics."""
+    """Move the mixture of the document in `work`, of m topics, close to the best one; return its
+    log-likelihood and the largest g of the table's topics."""
     for a in range(m):
         fill_row(work, work.active[a], n)
     mix(work.rows, work.active, work.theta, work.p, m, n)
@@ -57,19 +85,7 @@ def _approach(table, work, m, n, length):
             work.g[m] = work.all_g[best]
             fill_row(work, np.int64(best), n)
             m += 1
-        if not exchange(
-            work.counts,
-            work.rows,
-            work.active,
-            work.theta,
-            work.p,
-            work.g,
-            work.direction,
-            work.terms,
-            m,
-            n,
-            LINE_GAP,
-        ):
+        if not exchange(current_mixture(work), m, n, LINE_GAP):
             break
     largest = 1.0
     for j in range(table.n_topics):
@@ -79,7 +95,7 @@ def _approach(table, work, m, n, length):
 
 @inner_kernel
 def keep_mixture(table, terms, work, weights):
-    """Keeps c / p of a document's entries; 0 for words that the model does not know."""
+    """Store c / p of the entries of a document, 0 for unknown words."""
     i = 0
     for e in range(len(terms)):
         weights[e] = 0.0
@@ -115,24 +131,29 @@ def start_limits(context, indptr, terms, counts, theta_indptr, topics, theta):
 
 
 @inner_kernel
-def find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, out):
-    """For each document outside the cluster the log-likelihood that no fit with the new topic can
-    pass."""
+def find_limits(extra, documents, mixtures, outside, out):
+    """Fill in, for each document outside the cluster, the log-likelihood that no fit with the new
+    topic exceeds."""
+    indptr, lengths = documents.indptr, documents.lengths
     for d in range(len(indptr) - 1):
         out[d] = -np.inf
         if lengths[d] == 0 or not outside[d]:
             continue
         total = 0.0
         for e in range(indptr[d], indptr[d + 1]):
-            total += weights[e] * extra[terms[e]]
-        out[d] = reached[d] + lengths[d] * math.log(max(total / lengths[d], largest[d]))
+            total += mixtures.weights[e] * extra[documents.terms[e]]
+        best = max(total / lengths[d], mixtures.largest[d])
+        out[d] = mixtures.reached[d] + lengths[d] * math.log(best)
 
 
 @inner_kernel
 def lean(table, extra, terms, counts, weights, work):
-    """Loads a document and moves its kept mixture, of weights c / p, towards the new topic as far
-    as that pays. Gives its words, its length, the log-likelihood there, the largest g of the
-    table's topics, and the log-likelihood that no fit can pass."""
+    """Load a document, and move its stored mixture, of weights c / p, towards the new topic as far
+    as it pays.
+
+    Return its number of words, its length, the log-likelihood there, the largest g of the table's
+    topics, and the log-likelihood that no fit exceeds.
+    """
     n, length = load_document(table, terms, counts, work)
     fill_columns(table, extra, work, n)
     new = table.n_topics
@@ -160,7 +181,7 @@ def lean(table, extra, terms, counts, weights, work):
 
 @inner_kernel
 def likelihood_alone(table, extra, terms, counts):
-    """The log-likelihood of a document that has the new topic and no other."""
+    """Return the log-likelihood of a document under the new topic alone."""
     total = 0.0
     for e in range(len(terms)):
         if table.shared[terms[e]] > 0.0:

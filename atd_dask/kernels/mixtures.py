@@ -1,16 +1,18 @@
 """The proportions of one document over a set of topics.
 
 For word probabilities b (topics × distinct words of the document), counts c and proportions t of
-the active topics, the log-likelihood f(t) = Σ c log(Σ t b) is concave. With p = Σ t b and
-g_j = (1/L) Σ c b_j / p, no other mixture of a set of topics is better by more than L log max g over
-the set (Jensen), whatever p is: this bound decides when to stop, and what need not be tried.
+the active topics, the log-likelihood f(t) = Σ c log(Σ t b) is concave. With p = Σ t b and g_j =
+(1/L) Σ c b_j / p, no other mixture of a set of topics is better by more than L log max g over the
+set (Jensen), whatever p is. This bound decides when to stop, and what to skip.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from atd_dask.kernels.jit import inner_kernel
+from atd_dask.kernels.model import Floats, Topics
 
 # j = topics, m = active topics, n = distinct words of the document
 
@@ -31,7 +33,7 @@ def log_likelihood(counts, p, n):
 
 @inner_kernel
 def slope_along(counts, p, direction, terms, n, x):
-    """The derivative of Σ c log(p + x·direction)."""
+    """Return the derivative of Σ c log(p + x·direction)."""
     for i in range(n):
         terms[i] = counts[i] * direction[i] / (p[i] + x * direction[i])
     slope = 0.0
@@ -42,11 +44,11 @@ def slope_along(counts, p, direction, terms, n, x):
 
 @inner_kernel
 def stays_below(counts, p, direction, terms, n, slope, limit):
-    """Whether Σ c log(p + x·direction), whose derivative at 0 is `slope`, can be seen to rise by
-    less than `limit` anywhere in [0, 1]; otherwise an x at which it still rises.
+    """Return whether Σ c log(p + x·direction), with derivative `slope` at 0, provably rises by less
+    than `limit` anywhere in [0, 1], and otherwise an x at which it still rises.
 
     The derivative falls, so the rise over a step is at most the step times the derivative at its
-    beginning. The steps share out the limit until the derivative is negative.
+    start. The steps use up the limit until the derivative is negative.
     """
     x = 0.0
     for step in range(LIMIT_STEPS):
@@ -65,11 +67,11 @@ def stays_below(counts, p, direction, terms, n, slope, limit):
 
 @inner_kernel
 def line_maximum(counts, p, direction, terms, n, start, upper, enough):
-    """Where Σ c log(p + x·direction) is largest for x in [0, upper]; its slope at 0 is positive.
-    Ends when a step promises no more than `enough`.
+    """Return the maximiser of Σ c log(p + x·direction) for x in [0, upper]; the slope at 0 is
+    positive. Stop when a step promises no more than `enough`.
 
-    Newton's steps inside a shrinking bracket, from `start` on. Next to a probability that is almost
-    zero, steps from the border would only double: start inside.
+    It takes Newton steps inside a shrinking bracket, starting from `start`. Close to a probability
+    of almost zero, steps from the boundary would only double, so start inside.
     """
     low = 0.0
     high = upper
@@ -100,18 +102,62 @@ def line_maximum(counts, p, direction, terms, n, start, upper, enough):
     return x
 
 
+class Mixture(NamedTuple):
+    """A document and its mixture of active topics, with scratch memory."""
+
+    counts: Floats  # n
+    rows: Floats  # j × n: b
+    active: Topics  # m
+    theta: Floats  # m: t
+    p: Floats  # n
+    g: Floats  # m
+    direction: Floats  # n
+    terms: Floats  # n: of a sum
+
+
 @inner_kernel
-def gradients(counts, rows, active, p, g, terms, m, n, length):
-    """g of each active topic; gives the largest."""
+def current_mixture(work):
+    """Return the mixture of the document in a workspace."""
+    return Mixture(
+        work.counts,
+        work.rows,
+        work.active,
+        work.theta,
+        work.p,
+        work.g,
+        work.direction,
+        work.terms,
+    )
+
+
+@inner_kernel
+def trial_mixture(work):
+    """Return the mixture that is on trial in a workspace."""
+    return Mixture(
+        work.counts,
+        work.rows,
+        work.trial_active,
+        work.trial_theta,
+        work.trial_p,
+        work.g,
+        work.direction,
+        work.terms,
+    )
+
+
+@inner_kernel
+def gradients(mixture, m, n, length):
+    """Compute g of each active topic, and return the largest."""
+    terms = mixture.terms
     for i in range(n):
-        terms[i] = counts[i] / p[i]
+        terms[i] = mixture.counts[i] / mixture.p[i]
     largest = 0.0
     for a in range(m):
         total = 0.0
         for i in range(n):
-            total += terms[i] * rows[active[a], i]
-        g[a] = total / length
-        largest = max(largest, g[a])
+            total += terms[i] * mixture.rows[mixture.active[a], i]
+        mixture.g[a] = total / length
+        largest = max(largest, mixture.g[a])
     return largest
 
 
@@ -125,9 +171,10 @@ def mix(rows, active, theta, p, m, n):
 
 
 @inner_kernel
-def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
-    """Moves proportion from the topic of least g to the topic of largest g, as far as it pays,
-    or to where a step promises no more than `enough`."""
+def exchange(mixture, m, n, enough):
+    """Move proportion from the topic with the smallest g to the one with the largest, as far as it
+    pays, or until a step promises no more than `enough`."""
+    counts, rows, active, theta, p, g, direction, terms = mixture
     best = 0
     for a in range(1, m):
         if g[a] > g[best]:
@@ -153,13 +200,13 @@ def exchange(counts, rows, active, theta, p, g, direction, terms, m, n, enough):
 
 
 @inner_kernel
-def maximise(counts, rows, active, theta, p, g, direction, terms, m, n, length):
-    """The best proportions over the active topics, to within `GAP` of the log-likelihood."""
+def maximise(mixture, m, n, length):
+    """Maximise the log-likelihood over the active topics, to within `GAP`."""
     if m == 1:
         return
     for _ in range(MAX_EXCHANGES):
-        largest = gradients(counts, rows, active, p, g, terms, m, n, length)
+        largest = gradients(mixture, m, n, length)
         if length * (largest - 1.0) <= GAP:
             return
-        if not exchange(counts, rows, active, theta, p, g, direction, terms, m, n, LEAST_RISE):
+        if not exchange(mixture, m, n, LEAST_RISE):
             return

@@ -1,7 +1,7 @@
-"""A topic model as the kernels see it: a shared distribution, and what each topic says otherwise.
+"""The data structures of a topic model: a shared distribution, and where each topic differs.
 
-Most words of a topic follow the shared model, so only the topic-specific probabilities are held,
-by word: the topics that give a word its own probability stand side by side.
+Most words of a topic follow the shared model, so only the topic-specific probabilities are stored,
+grouped by word.
 """
 
 from __future__ import annotations
@@ -19,15 +19,23 @@ Topics = NDArray[np.int32]
 
 
 def take_rows(indptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Some rows of a CSR matrix: their own row ends, and which entries they have."""
+    """Select rows of a CSR matrix; return their row pointers, and the indices of their entries."""
     sizes = np.diff(indptr)[rows]
     ends = np.concatenate(([0], np.cumsum(sizes)))
     return ends, np.arange(ends[-1]) + np.repeat(indptr[rows] - ends[:-1], sizes)
 
 
+class Rows(NamedTuple):
+    """Documents as rows of a CSR matrix, for kernels."""
+
+    indptr: Ints  # documents + 1, from 0
+    terms: NDArray[np.int32]  # entries
+    counts: NDArray[np.int32]  # entries
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive documents as rows of a CSR matrix: the unit in which a corpus is worked on."""
+    """Consecutive documents as rows of a CSR matrix: the unit of work on a corpus."""
 
     indptr: Ints  # documents + 1, from 0
     terms: NDArray[np.int32]  # entries
@@ -41,13 +49,13 @@ class Block:
         return sum(array.nbytes for array in self.arrays)
 
     def take(self, documents: Ints) -> Block:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
         indptr, entries = take_rows(self.indptr, documents)
         return Block(indptr, self.terms[entries], self.counts[entries])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Block]) -> Block:
-        """The documents of all parts, one after the other."""
+        """Return the documents of all parts, one after the other."""
         sizes = [np.diff(part.indptr) for part in parts]
         return cls(
             np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes)))),
@@ -56,16 +64,18 @@ class Block:
         )
 
     @property
-    def arrays(self) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-        return self.indptr, self.terms, self.counts
+    def arrays(self) -> Rows:
+        """The documents for kernels."""
+        return Rows(self.indptr, self.terms, self.counts)
 
 
 class WordTable(NamedTuple):
     """Word probabilities of all topics: `shared` (β₀) unless the topic has its own (β where u = 1).
 
-    For word n the topics `topics[indptr[n]:indptr[n + 1]]`, ascending, have the probabilities in
-    `probabilities`; `excess` is what they are above the shared one and `log_ratio` is log(β/β₀).
-    A word with shared probability 0 was never seen in training: the model does not know it.
+    For word n, the topics `topics[indptr[n]:indptr[n + 1]]`, in ascending order, have their
+    probabilities in `probabilities`; `excess` is their difference to the shared one, and
+    `log_ratio` is log(β/β₀). A word with shared probability 0 never occurred in training and is
+    unknown.
     """
 
     n_topics: int
@@ -81,11 +91,11 @@ class WordTable(NamedTuple):
         return len(self.shared)
 
     def specific_words(self) -> Ints:
-        """N_j: how many words of each topic are its own."""
+        """Return N_j, the number of specific words of each topic."""
         return np.bincount(self.topics, minlength=self.n_topics)
 
     def dense(self) -> Floats:
-        """topics × words; for small models and tests."""
+        """Return the probabilities as a dense array, topics × words."""
         table = np.tile(self.shared, (self.n_topics, 1))
         words = np.repeat(np.arange(self.n_words), np.diff(self.indptr))
         table[self.topics, words] = self.probabilities
@@ -96,8 +106,7 @@ class WordTable(NamedTuple):
 class Proportions:
     """Active topics and proportions of consecutive documents: the switches v and θ where v = 1.
 
-    A document without a row entry has no topic: it has no word that the model knows, or it has not
-    been fitted yet.
+    A document without entries has no topic: it has no known words, or has not been fitted yet.
     """
 
     indptr: Ints  # documents + 1
@@ -124,12 +133,12 @@ class Proportions:
         )
 
     def take(self, documents: Ints) -> Proportions:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
         indptr, entries = take_rows(self.indptr, documents)
         return Proportions(indptr, self.topics[entries], self.theta[entries])
 
     def part(self, start: int, stop: int) -> Proportions:
-        """The documents from `start` to before `stop`."""
+        """Return the documents from `start` to before `stop`."""
         first, last = self.indptr[start], self.indptr[stop]
         return Proportions(
             self.indptr[start : stop + 1] - first, self.topics[first:last], self.theta[first:last]
@@ -140,7 +149,7 @@ class Proportions:
         return self.indptr, self.topics, self.theta
 
     def dense(self, n_topics: int) -> Floats:
-        """documents × topics."""
+        """Return the proportions as a dense array, documents × topics."""
         theta = np.zeros((len(self), n_topics))
         theta[np.repeat(np.arange(len(self)), np.diff(self.indptr)), self.topics] = self.theta
         return theta

@@ -1,8 +1,8 @@
-"""Growing a cluster: which document of a batch is the next to join.
+"""Finds the next document of a batch to join a cluster.
 
-The next document has the largest relative gain (l1 − l0)/|l0|. To find it, few documents are fitted
-under the alternative model: in the order of limits that their fits cannot pass, until the next
-limit is below the best gain found.
+It is the one with the largest relative gain (l1 − l0)/|l0|. Only few documents are fitted to find
+it: documents are visited in the order of the upper limits of their gains, until the next limit is
+below the best gain found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from atd_dask.kernels.alternative import Alternative, NullContext, hard_share, train_alternative
 from atd_dask.kernels.fitting import FREE, Fit, document_cost, fit_document, start_from
 from atd_dask.kernels.jit import kernel
-from atd_dask.kernels.limits import find_limits, keep_mixture, lean, likelihood_alone, start_limits
+from atd_dask.kernels.limits import (
+    FittedRows,
+    StoredMixtures,
+    find_limits,
+    keep_mixture,
+    lean,
+    likelihood_alone,
+    start_limits,
+)
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.workspaces import (
     fill_columns,
@@ -28,40 +36,27 @@ from atd_dask.kernels.workspaces import (
     make_workspace,
 )
 
-# Above what rounding can do to a relative gain.
+# Larger than the rounding error of a relative gain.
 ROUNDING = 1e-10
 
-# About what a document needs beside its words.
+# The approximate size of a document besides its words.
 BYTES_OF_FIT = 80
 
 
 @kernel
-def _next_document(
-    context,
-    extra,
-    indptr,
-    terms,
-    counts,
-    lengths,
-    weights,
-    reached,
-    largest,
-    null,
-    outside,
-    least,
-    every,
-    fixed,
-):
-    """The document outside the cluster of largest relative gain, with the gain, its share of the
-    new topic and how many documents were fitted; -1 where none has a gain of `least` or more."""
+def _next_document(context, extra, documents, mixtures, outside, least, every):
+    """Return the document outside the cluster with the largest relative gain, or -1 if none has a
+    gain of at least `least`; the gain; its share of the new topic; and how many documents were
+    fitted."""
     table = context.table
+    indptr, terms, counts, _, null = documents
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     limits = np.zeros(n_docs)
-    find_limits(extra, indptr, terms, lengths, weights, reached, largest, outside, limits)
+    find_limits(extra, documents, mixtures, outside, limits)
     for other in range(n_docs):
         limits[other] = (limits[other] - null[other]) / abs(null[other]) + ROUNDING
         if null[other] == 0.0:
@@ -82,13 +77,13 @@ def _next_document(
         if not leant[d]:
             leant[d] = True
             n, length, value, others, limit = lean(
-                table, extra, terms[mine], counts[mine], weights[mine], work
+                table, extra, terms[mine], counts[mine], mixtures.weights[mine], work
             )
             limits[d] = min(limits[d], (limit - null[d]) / abs(null[d]) + ROUNDING)
-            if not fixed:
-                reached[d] = value
-                largest[d] = others
-                keep_mixture(table, terms[mine], work, weights[mine])
+            if not mixtures.fixed:
+                mixtures.reached[d] = value
+                mixtures.largest[d] = others
+                keep_mixture(table, terms[mine], work, mixtures.weights[mine])
             continue
         limits[d] = -np.inf
         n, length = load_document(table, terms[mine], counts[mine], work)
@@ -106,31 +101,18 @@ def _next_document(
 
 
 @kernel
-def _gains_above(
-    context,
-    extra,
-    indptr,
-    terms,
-    counts,
-    lengths,
-    weights,
-    reached,
-    largest,
-    null,
-    available,
-    least,
-    fixed,
-):
-    """For each document how much lower its part of the BIC is with the new topic than `null`,
-    without; -inf where it cannot be above `least`."""
+def _gains_above(context, extra, documents, mixtures, available, least):
+    """Return how much lower each document's part of the BIC is with the new topic than `null`, or
+    -inf if that cannot exceed `least`."""
     table = context.table
+    indptr, terms, counts, lengths, null = documents
     n_docs = len(indptr) - 1
     new = table.n_topics
     work = make_workspace(new + 1, longest_document(indptr))
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     gains = np.zeros(n_docs)
-    find_limits(extra, indptr, terms, lengths, weights, reached, largest, available, gains)
+    find_limits(extra, documents, mixtures, available, gains)
     for d in range(n_docs):
         if gains[d] == -np.inf:
             continue
@@ -142,18 +124,18 @@ def _gains_above(
             gains[d] = -np.inf
             continue
         mine = slice(indptr[d], indptr[d + 1])
-        # By itself the topic seldom explains a document, and every other one beside it costs.
+        # The topic alone rarely explains a document, and every other topic costs.
         alone = null[d] - cost_alone + likelihood_alone(table, extra, terms[mine], counts[mine])
         if max(alone, null[d] + gains[d] - least_cost) <= least:
             gains[d] = -np.inf
             continue
         n, length, value, others, limit = lean(
-            table, extra, terms[mine], counts[mine], weights[mine], work
+            table, extra, terms[mine], counts[mine], mixtures.weights[mine], work
         )
-        if not fixed:
-            reached[d] = value
-            largest[d] = others
-            keep_mixture(table, terms[mine], work, weights[mine])
+        if not mixtures.fixed:
+            mixtures.reached[d] = value
+            mixtures.largest[d] = others
+            keep_mixture(table, terms[mine], work, mixtures.weights[mine])
         if max(alone, null[d] + limit - least_cost) <= least:
             gains[d] = -np.inf
             continue
@@ -191,14 +173,14 @@ class Sample:
         return Sample(self.block.take(places), self.fit.take(places))
 
     def score(self, topic: Alternative) -> float:
-        """Σ l1 − l0 of these documents as a cluster."""
+        """Return the score Σ l1 − l0 of these documents as a cluster."""
         total = 0.0
         for new, null in zip(topic.log_likelihoods, self.fit.log_likelihoods, strict=True):
             total += new - null
         return float(total)
 
     def gain(self, topic: Alternative) -> float:
-        """How much lower the BIC of these documents is with the new topic than without."""
+        """Return how much the new topic lowers the BIC of these documents."""
         null = 0.0
         for cost, likelihood in zip(self.fit.costs, self.fit.log_likelihoods, strict=True):
             null += cost - likelihood
@@ -206,54 +188,54 @@ class Sample:
 
 
 class SearchableBatch(ABC):
-    """The documents in which clusters are looked for, wherever they lie."""
+    """The documents to find clusters in, in memory or in shards."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def take(self, documents: Ints) -> Sample:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
 
     @abstractmethod
     def train(self, documents: Ints) -> Alternative:
-        """The new topic of a cluster."""
+        """Learn the new topic of a cluster."""
 
     @abstractmethod
     def least_likely(self, available: NDArray[np.bool_], n_docs: int) -> tuple[Ints, Floats]:
-        """The available documents of least likelihood for their length under the null model, and
-        that likelihood; the first of equals comes first."""
+        """Return the available documents that are least likely for their length under the null
+        model, and their likelihoods; ties in order."""
 
     @abstractmethod
     def next_documents(
         self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
     ) -> list[Candidate | None]:
-        """For each new topic, and the documents outside its cluster, the one that fits it best."""
+        """Return the document outside its cluster that fits best, for each new topic."""
 
     @abstractmethod
     def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
-        """How much each available document lowers the BIC with the new topic on in it; -inf where
-        that is not above `least`."""
+        """Return how much the new topic lowers the BIC of each available document, or -inf if that
+        does not exceed `least`."""
 
     def fork(self) -> SearchableBatch:
-        """The same, for growth in another thread."""
+        """Return a copy that another thread can use."""
         return self
 
     def score(self, documents: Ints, topic: Alternative) -> float:
-        """Σ l1 − l0 over a cluster."""
+        """Return the score Σ l1 − l0 of a cluster."""
         return self.take(documents).score(topic)
 
     def gain(self, documents: Ints, topic: Alternative) -> float:
-        """How much lower the BIC of a cluster is with the new topic than without."""
+        """Return how much the new topic lowers the BIC of a cluster."""
         return self.take(documents).gain(topic)
 
 
 @dataclass
 class Batch(SearchableBatch):
-    """A batch in one place, fitted to the null model.
+    """A batch in memory, fitted to the null model.
 
-    The kept mixtures change while clusters grow, unless they are `fixed`: then several threads may
-    search at once. They save work and never change a result.
+    The stored mixtures change while clusters grow, unless they are `fixed`, in which case several
+    threads can search at once. They save work and never change a result.
     """
 
     context: NullContext
@@ -262,9 +244,10 @@ class Batch(SearchableBatch):
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        self._weights, self._reached, self._largest = start_limits(
+        weights, reached, largest = start_limits(
             self.context, *self.block.arrays, *self.fit.proportions.arrays
         )
+        self._mixtures = StoredMixtures(weights, reached, largest, self.fixed)
         self.n_fitted = 0
         self._trained: tuple[tuple[int, ...], Alternative] | None = None
 
@@ -275,7 +258,7 @@ class Batch(SearchableBatch):
         return Sample(self.block.take(documents), self.fit.take(documents))
 
     def train(self, documents: Ints) -> Alternative:
-        """The topic that was learned last is remembered: it is often asked for again."""
+        """Learn the topic of a cluster; the last one is cached, as it is often needed again."""
         rows, trained = tuple(documents.tolist()), self._trained
         if trained is None or trained[0] != rows:
             trained = rows, train_alternative(self.context, self.block.take(documents))
@@ -296,21 +279,16 @@ class Batch(SearchableBatch):
         least: float = -np.inf,
         every: bool = False,
     ) -> Candidate | None:
-        """The document that fits the new topic best, if its gain is not below `least`; `every` fits
-        all of them, to compare."""
+        """Return the document that fits the new topic best, if its gain is at least `least`;
+        `every` fits all documents, for comparison."""
         document, gain, share, n_fitted = _next_document(
             self.context,
             topic.probabilities,
-            *self.block.arrays,
-            self.fit.lengths,
-            self._weights,
-            self._reached,
-            self._largest,
-            self.fit.log_likelihoods,
+            FittedRows(*self.block.arrays, self.fit.lengths, self.fit.log_likelihoods),
+            self._mixtures,
             outside,
             least,
             every,
-            self.fixed,
         )
         self.n_fitted += n_fitted
         return None if document < 0 else Candidate(document, gain, share)
@@ -321,29 +299,19 @@ class Batch(SearchableBatch):
         return [self.next_document(*pair) for pair in zip(topics, outside, strict=True)]
 
     def gains_above(self, topic: Alternative, available: NDArray[np.bool_], least: float) -> Floats:
+        null = self.fit.costs - self.fit.log_likelihoods
+        documents = FittedRows(*self.block.arrays, self.fit.lengths, null)
         gains: Floats = _gains_above(
-            self.context,
-            topic.probabilities,
-            *self.block.arrays,
-            self.fit.lengths,
-            self._weights,
-            self._reached,
-            self._largest,
-            self.fit.costs - self.fit.log_likelihoods,
-            available,
-            least,
-            self.fixed,
+            self.context, topic.probabilities, documents, self._mixtures, available, least
         )
         return np.where(gains > least, gains, -np.inf)
 
     def fork(self) -> Batch:
-        """The same with kept mixtures of its own."""
+        """Return a copy with its own stored mixtures."""
         other = copy.copy(self)
-        other._weights = self._weights.copy()
-        other._reached = self._reached.copy()
-        other._largest = self._largest.copy()
+        weights, reached, largest, fixed = self._mixtures
+        other._mixtures = StoredMixtures(weights.copy(), reached.copy(), largest.copy(), fixed)
         return other
 
     def __sizeof__(self) -> int:
-        weights: int = self._weights.nbytes
-        return sys.getsizeof(self.block) + weights + len(self) * BYTES_OF_FIT
+        return sys.getsizeof(self.block) + self._mixtures.weights.nbytes + len(self) * BYTES_OF_FIT

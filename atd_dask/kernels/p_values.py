@@ -1,9 +1,9 @@
-"""One p-value from several of the same data.
+"""Combines several p-values of the same data into one.
 
-If k of n are more than half, it is n/k times the k-th smallest. That is a p-value however the n
-depend on each other. It is at most a only if k of them are at most a k/n. Where there is nothing to
-find, a k of the n are expected to be that small, so by Markov's inequality the chance that k are is
-at most a.
+With k the smallest majority of n, the combined p-value is n/k times the k-th smallest. It is valid
+however the n depend on each other: it is at most a only if k of them are at most a k/n. Under the
+null hypothesis a k of the n are expected to be that small, so by Markov's inequality the
+probability that k of them are is at most a.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 
 def count_majority(n: int) -> int:
-    """The least number that is more than half."""
+    """Return the smallest number that is more than half of n."""
     return n // 2 + 1
 
 
 def combine_p_values(p_values: Sequence[float]) -> float:
-    """A p-value from several of the same data, whatever their dependence."""
+    """Combine p-values of the same data, whatever their dependence."""
     majority = count_majority(len(p_values))
     return min(1.0, len(p_values) / majority * sorted(p_values)[majority - 1])

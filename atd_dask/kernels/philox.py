@@ -1,7 +1,7 @@
 """Random numbers inside kernels: Philox 4×32, ten rounds.
 
-A stream belongs to a key and a replicate; its draws are numbered. So each can be made anywhere, in
-any order, and is always the same.
+A stream belongs to a key and a replicate, and its draws are numbered. So each draw can be made
+anywhere and in any order, and is always the same.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _ROUNDS = 10
 
 
 def make_key(*purpose: object) -> np.uint64:
-    """A key from what the numbers are for."""
+    """Return the key for a purpose."""
     text = "/".join(map(str, purpose))
     return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
 
 
 @inner_kernel
 def draw_block(key, replicate, part, number, out):
-    """Four draws below 2³² into `out`: those numbered 4·number and on, of `part` of a replicate."""
+    """Write four draws below 2³² to `out`: those from 4·number on, of `part` of a replicate."""
     c0 = np.uint64(number) & _MASK
     c1 = np.uint64(part) & _MASK
     c2 = np.uint64(replicate) & _MASK
@@ -48,5 +48,5 @@ def draw_block(key, replicate, part, number, out):
 
 @inner_kernel
 def below(drawn, size):
-    """A draw scaled to a whole number from 0 to before `size`, which is below 2³²."""
+    """Scale a draw to an integer from 0 to `size` − 1, where `size` is below 2³²."""
     return np.int64((drawn * np.uint64(size)) >> _SHIFT)

@@ -1,21 +1,21 @@
-"""Proposals: documents of a batch that may be a cluster."""
+"""Proposals: sets of documents that may be a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Of the smaller of two proposals, the share of documents above which they are the same one.
+# The share of the smaller proposal's documents above which two proposals are the same.
 SAME = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Documents that belong together, the surest first."""
+    """Documents that may belong together, surest first."""
 
     documents: tuple[int, ...]
     support: float
 
     def is_like(self, other: Proposal) -> bool:
-        """Whether both have most of the smaller one's documents."""
+        """Return whether the two share most documents of the smaller one."""
         common = len(set(self.documents) & set(other.documents))
         return common > SAME * min(len(self.documents), len(other.documents))

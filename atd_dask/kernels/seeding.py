@@ -1,4 +1,4 @@
-"""Where a training starts: the documents that each topic begins with."""
+"""Initialises training: the documents that each topic starts from."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def seed_topics(
     seed: int,
     restart: int,
 ) -> ExpectedCounts:
-    """Each topic from a few documents of its own, drawn without replacement from those that have
-    words; there are at most as many topics as such documents. `read` gives one document."""
+    """Initialise each topic from a few documents, drawn without replacement from those with words.
+
+    There are at most as many topics as such documents. `read` returns one document.
+    """
     documents = np.flatnonzero(lengths > 0)
     n_topics = min(n_topics, len(documents))
     n_each = min(SEED_DOCUMENTS, len(documents) // n_topics)

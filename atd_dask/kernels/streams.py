@@ -1,4 +1,4 @@
-"""Random numbers that belong to what they are for."""
+"""Random streams, keyed by their purpose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def open_stream(seed: int, purpose: str) -> np.random.Generator:
-    """A Philox stream that depends on the seed and on what it is for, and on nothing else."""
+    """Return a Philox stream that depends only on the seed and the purpose."""
     purpose_key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "little")
     key = np.array([seed % 2**64, purpose_key], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key))

@@ -1,8 +1,8 @@
-"""Documents as vectors of tf-idf: by document, and by word for looking documents up.
+"""Tf-idf vectors of documents, by document and by word.
 
-A vector has (1 + log count) · idf for each word, and length 1. The logarithm keeps a document that
-repeats one word from being anything special; a word that only one document has says nothing of
-which documents are alike, and counts 0.
+A vector has the weight (1 + log count) · idf for each word, and length 1. With the logarithm, a
+document that repeats one word is nothing special. A word that occurs in only one document says
+nothing about which documents are alike, and has weight 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from atd_dask.kernels.model import Block, Floats, Ints, Topics, take_rows
 
 @kernel
 def weigh_words(n_with, n_docs):
-    """The idf of each word, which `n_with` of `n_docs` documents have."""
+    """Return the idf of each word, given that `n_with` of `n_docs` documents have it."""
     weights = np.zeros(len(n_with))
     for word in range(len(n_with)):
         if n_with[word] >= 2:
@@ -48,7 +48,7 @@ def _weigh_entries(indptr, terms, counts, idf):
 
 @kernel
 def _sort_by_word(indptr, terms, values, n_words):
-    """The entries of each word, its documents ascending."""
+    """Group the entries by word, with documents in ascending order."""
     starts = np.zeros(n_words + 1, np.int64)
     for e in range(len(terms)):
         if values[e] > 0.0:
@@ -71,6 +71,8 @@ def _sort_by_word(indptr, terms, values, n_words):
 @kernel
 def _add_scores(starts, documents, weights, words, direction, scores):
     for i in range(len(words)):
+        if direction[i] == 0.0:
+            continue
         for p in range(starts[words[i]], starts[words[i] + 1]):
             scores[documents[p]] += direction[i] * weights[p]
 
@@ -95,7 +97,7 @@ class Vectors:
         return sum(array.nbytes for array in self.arrays)
 
     def take(self, documents: Ints) -> Vectors:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
         indptr, entries = take_rows(self.indptr, documents)
         return Vectors(indptr, self.terms[entries], self.values[entries])
 
@@ -121,8 +123,11 @@ class WordIndex:
         return self.starts.nbytes + self.documents.nbytes + self.weights.nbytes
 
     def score(self, words: Ints, direction: Floats) -> Floats:
-        """The product of every document with a direction that is 0 but for some words, which are
-        ascending: so a score is added up as its document has its words."""
+        """Return the dot product of every document with a sparse direction.
+
+        The words of the direction are in ascending order, so that a sum is added up in the same
+        order wherever a document is stored.
+        """
         scores = np.zeros(self.n_docs)
         _add_scores(self.starts, self.documents, self.weights, words, direction, scores)
         return scores
@@ -130,8 +135,8 @@ class WordIndex:
 
 @kernel
 def add_ratios(indptr, terms, ratios):
-    """For each document how far its words are in excess: the sum of their log ratios, over the root
-    of their number."""
+    """Return how far the words of each document are in excess: the sum of their log ratios, divided
+    by the square root of their number."""
     scores = np.zeros(len(indptr) - 1)
     for d in range(len(scores)):
         total = 0.0
@@ -142,56 +147,62 @@ def add_ratios(indptr, terms, ratios):
 
 
 class Direction(NamedTuple):
-    """What documents are scored by: 0 but for some words, which are ascending."""
+    """A sparse vector that documents are scored by; its words are in ascending order."""
 
     words: Ints
     weights: Floats
 
 
 class Ranking(NamedTuple):
-    """Documents of a batch from the highest score down, of equals the first one first."""
+    """Documents of a batch in descending order of score; ties in row order."""
 
     documents: Ints
     scores: Floats
 
     @classmethod
-    def of(cls, documents: Ints, scores: Floats, most: int) -> Ranking:
-        """Those with a score above 0, at most `most`."""
-        above = np.flatnonzero(scores > 0.0)
-        documents, scores = documents[above], scores[above]
+    def of(cls, documents: Ints, scores: Floats, most: int, above: float = 0.0) -> Ranking:
+        """Rank the documents with a score above `above`, and keep the first `most`."""
+        chosen = np.flatnonzero(scores > above)
+        if most < len(chosen):  # all that are needed, with ties; few of them are sorted
+            lowest = np.partition(scores[chosen], -most)[-most] if most else np.inf
+            chosen = chosen[scores[chosen] >= lowest]
+        documents, scores = documents[chosen], scores[chosen]
         order = np.lexsort((documents, -scores))[:most]
         return cls(documents[order], scores[order])
 
     @classmethod
-    def merge(cls, parts: Sequence[Ranking], most: int) -> Ranking:
+    def merge(cls, parts: Sequence[Ranking], most: int, above: float = 0.0) -> Ranking:
         return cls.of(
             np.concatenate([part.documents for part in parts]),
             np.concatenate([part.scores for part in parts]),
             most,
+            above,
         )
 
 
 class VectorBatch(Protocol):
-    """The documents in which groups are looked for, wherever they lie."""
+    """The documents to find groups in, in memory or in shards."""
 
     def __len__(self) -> int: ...
 
     def take(self, documents: Ints) -> Vectors:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
 
     def count_documents(self, available: NDArray[np.bool_]) -> Ints:
-        """How many of the available documents have each word."""
+        """Return the document frequencies of the available documents."""
 
-    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
-        """The available documents of the highest scores."""
+    def rank(
+        self, direction: Direction, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
+        """Return the available documents with the highest scores above `above`."""
 
     def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
-        """The available documents whose words are most in excess."""
+        """Return the available documents whose words are most in excess."""
 
 
 @dataclass(frozen=True)
 class WholeVectors:
-    """A batch in one place."""
+    """A batch in memory."""
 
     vectors: Vectors
     n_words: int
@@ -213,19 +224,23 @@ class WholeVectors:
         counted = np.repeat(available, np.diff(self.vectors.indptr))
         return np.bincount(self.vectors.terms[counted], minlength=self.n_words)
 
-    def rank(self, direction: Direction, available: NDArray[np.bool_], most: int) -> Ranking:
-        return self._rank(self.index.score(*direction), available, most)
+    def rank(
+        self, direction: Direction, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
+        return self._rank(self.index.score(*direction), available, most, above)
 
     def rank_unexpected(self, ratios: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
         scores = add_ratios(self.vectors.indptr, self.vectors.terms, ratios)
         return self._rank(scores, available, most)
 
-    def _rank(self, scores: Floats, available: NDArray[np.bool_], most: int) -> Ranking:
+    def _rank(
+        self, scores: Floats, available: NDArray[np.bool_], most: int, above: float = 0.0
+    ) -> Ranking:
         rows = np.flatnonzero(available)
-        return Ranking.of(rows, scores[rows], most)
+        return Ranking.of(rows, scores[rows], most, above)
 
 
 def find_idf(n_with_batch: Ints, n_batch: int, n_with_normal: Ints, n_normal: int) -> Floats:
-    """The idf of each word over a batch and normal documents alike."""
+    """Compute the idf of each word over the batch and the normal documents together."""
     idf: Floats = weigh_words(n_with_batch + n_with_normal, n_batch + n_normal)
     return idf

@@ -1,4 +1,4 @@
-"""Which words tell most of a topic."""
+"""Ranks the words of a topic by how telling they are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from atd_dask.kernels.model import Floats, Ints
 
 @kernel
 def measure_telling(probabilities, shared):
-    """What each word contributes to the divergence of a topic's probabilities from the shared
-    ones; negative for a word that is less likely than usual."""
+    """Return the contribution of each word to the divergence of a topic from the shared model,
+    which is negative for words that are less likely than usual."""
     telling = np.zeros(len(probabilities))
     for word in range(len(telling)):
         own, usual = probabilities[word], shared[word]
@@ -27,7 +27,7 @@ def measure_telling(probabilities, shared):
 
 
 def rank_words(words: Ints, probabilities: Floats, shared: Floats) -> Ints:
-    """Words of a topic: first those that are more likely than usual, then those that are less, each
-    from the one that tells most on; of equals the first."""
+    """Rank words of a topic: first those that are more likely than usual, then those that are less
+    likely, each in descending order of how telling they are; ties in order."""
     telling = measure_telling(probabilities[words], shared[words])
     return words[np.lexsort((words, -np.abs(telling), telling < 0.0))]

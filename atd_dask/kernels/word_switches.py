@@ -1,15 +1,16 @@
-"""The words of each topic: probabilities, and the switches u that make a word topic-specific.
+"""The words of each topic: the switches u that make a word topic-specific, and probabilities.
 
-With the expected counts x of a topic, X and R the sums of x and of the shared probabilities over
-the words that are on, a word that is switched on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
-log-likelihood, T = X + x, as a comparison of two cells; switched off it loses the same, X and R
-taken without it. A word stays on exactly if that is more than it costs.
+Let x be the expected counts of a topic, and X and R the sums of x and of the shared probabilities
+over the words that are on. Switching a word on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
+log-likelihood, with T = X + x and the divergence of two cells; switching it off loses the same,
+with X and R taken without the word. A word is on exactly if the gain exceeds its cost.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,8 @@ from atd_dask.kernels.statistics import ExpectedCounts
 
 # j = topics, n = words
 
-# What a word counts under a topic in which it never occurs: while the model is trained, next to
-# nothing, so that the BIC is that of the equation; once it meets new documents, half a token.
+# The count of a word in a topic in which it never occurs: next to nothing during training, so that
+# the BIC is that of the equation, and half a token for new documents.
 LEAST_MASS = 1e-15
 LEAST_MASS_OF_NEW = 0.5
 LEAST_WORDS = 2
@@ -30,7 +31,7 @@ MAX_SWEEPS = 20
 
 @kernel
 def entropy_cost(n_on, places):
-    """places × H(n_on / places) in nats: the cost of saying which of the places are on."""
+    """Return places × H(n_on / places) in nats, the cost of encoding which places are on."""
     if n_on <= 0 or n_on >= places:
         return 0.0
     share = n_on / places
@@ -39,8 +40,10 @@ def entropy_cost(n_on, places):
 
 @inner_kernel
 def switch_costs(base, n_on, places, weight):
-    """What one more word costs that is on, and what one less saves; `base` is for the word's own
-    parameter, the entropy is taken `weight` times."""
+    """Return the cost of switching one more word on, and the saving of switching one off.
+
+    `base` is the cost of the parameter; the entropy is multiplied by `weight`.
+    """
     now = entropy_cost(n_on, places)
     more = entropy_cost(n_on + 1, places)
     less = entropy_cost(n_on - 1, places)
@@ -49,7 +52,7 @@ def switch_costs(base, n_on, places, weight):
 
 @inner_kernel
 def switch_gain(x, shared, other_mass, other_shared):
-    """What a word gains by being topic-specific beside the words that are; see the module."""
+    """Return the gain of making a word topic-specific, given the other ones; see the module."""
     total = other_mass + x
     p = x / total
     q = shared / (other_shared + shared)
@@ -63,7 +66,7 @@ def switch_gain(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def gain_limit(x, shared, other_mass, other_shared):
-    """An upper limit of `switch_gain` without logarithms: χ² is never below KL."""
+    """Return an upper bound of `switch_gain` without logarithms: χ² ≥ KL."""
     total = other_mass + x
     p = x / total
     q = shared / (other_shared + shared)
@@ -72,7 +75,7 @@ def gain_limit(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
-    """Whether the switch of a word changes; `all_` sums are over the words that are on."""
+    """Return whether the switch of a word flips; the `all_` sums are over the words that are on."""
     if shared <= 0.0:
         return False
     if on:
@@ -86,17 +89,45 @@ def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
     return switch_gain(x, shared, all_mass, all_shared) > cost_on
 
 
-@inner_kernel
-def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, weight, max_sweeps):
-    """Sweeps over the switches `on` of one topic, at most until none changes; gives `n_on`, the
-    number of switches that are on in all topics together.
+class SharedModel(NamedTuple):
+    """β₀, and the words ordered by it."""
 
-    `words` are those that occur under the topic, with expected counts in x (0 for all others). A
-    sweep visits them in their order, then the other words by their shared probability from the
-    largest on, as far as their absence can pay.
+    probabilities: Floats  # n
+    by_probability: Ints  # n: words, the most frequent first
+    rank: Ints  # n
+
+    @classmethod
+    def from_counts(cls, totals: Ints) -> SharedModel:
+        return cls.from_probabilities(totals / max(int(totals.sum()), 1))
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Floats) -> SharedModel:
+        order = np.argsort(-probabilities, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return cls(probabilities, order, rank)
+
+
+class SwitchCost(NamedTuple):
+    """What the cost of a topic-specific word depends on."""
+
+    tokens: np.int64  # of the topic
+    places: int  # topics × words: the switches of all topics
+    weight: float  # of the entropy
+
+
+@inner_kernel
+def sweep_topic(words, x, on, model, cost, n_on, max_sweeps):
+    """Sweep over the switches `on` of one topic, at most until none changes; return `n_on`, the
+    number of switches that are on in all topics.
+
+    `words` are those that occur in the topic, with expected counts in x (0 for all others). A sweep
+    visits them in order, then the other words in descending order of their shared probability, as
+    far as their absence can pay.
     """
+    shared, by_shared, rank = model
     n_words = len(shared)
-    base = 0.5 * math.log(tokens / (2 * math.pi))
+    base = 0.5 * math.log(cost.tokens / (2 * math.pi))
     all_mass = 0.0
     all_shared = 0.0
     depth = 0
@@ -108,7 +139,7 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
             all_shared += shared[word]
             if x[word] == 0.0:
                 depth = max(depth, rank[word] + 1)
-    cost_on, cost_off = switch_costs(base, n_on, places, weight)
+    cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
     for _ in range(max_sweeps):
         changed = False
         for e in range(len(words) + n_words):
@@ -132,19 +163,17 @@ def sweep_topic(words, x, on, shared, by_shared, rank, tokens, n_on, places, wei
             n_mine += sign
             n_on += sign
             depth = max(depth, e - len(words) + 1)
-            cost_on, cost_off = switch_costs(base, n_on, places, weight)
+            cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
         if not changed:
             break
     return n_on
 
 
 @kernel
-def _switch_words(
-    indptr, words, mass, tokens, shared, by_shared, rank, on_indptr, on_words, weight
-):
-    """Sweeps over the switches of every topic once; gives the words that are on."""
+def _switch_words(indptr, words, mass, tokens, model, on_indptr, on_words, weight):
+    """Sweep over the switches of every topic once; return the words that are on."""
     n_topics = len(tokens)
-    n_words = len(shared)
+    n_words = len(model.probabilities)
     n_on = len(on_words)
     new_indptr = np.zeros(n_topics + 1, np.int64)
     new_words = np.zeros(n_on + n_words, np.int32)
@@ -157,19 +186,8 @@ def _switch_words(
             x[words[e]] = mass[e]
         for e in range(on_indptr[j], on_indptr[j + 1]):
             on[on_words[e]] = True
-        n_on = sweep_topic(
-            mine,
-            x,
-            on,
-            shared,
-            by_shared,
-            rank,
-            tokens[j],
-            n_on,
-            n_topics * n_words,
-            weight,
-            np.int64(MAX_SWEEPS),
-        )
+        cost = SwitchCost(tokens[j], n_topics * n_words, weight)
+        n_on = sweep_topic(mine, x, on, model, cost, n_on, np.int64(MAX_SWEEPS))
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)
         for word in range(n_words):
@@ -185,7 +203,7 @@ def _switch_words(
 
 @kernel
 def _specific_probabilities(indptr, words, mass, shared, on_indptr, on_words, least):
-    """β of the words that are on: x / μ, μ = X / R."""
+    """Return β of the words that are on: x / μ with μ = X / R."""
     x = np.zeros(len(shared))
     probabilities = np.zeros(len(on_words))
     for j in range(len(indptr) - 1):
@@ -238,7 +256,7 @@ def _compare(shared, indptr, probabilities):
 def complete_table(
     n_topics: int, shared: Floats, indptr: Ints, topics: Topics, probabilities: Floats
 ) -> WordTable:
-    """A table with the columns that follow from the others."""
+    """Return a table with the derived columns filled in."""
     columns = _compare(shared, indptr, probabilities)
     return WordTable(n_topics, shared, indptr, topics, probabilities, *columns)
 
@@ -252,12 +270,12 @@ class WordSwitches:
 
     @classmethod
     def occurring(cls, expected: ExpectedCounts) -> WordSwitches:
-        """Every word with mass under a topic is its own."""
+        """Switch on every word with mass in a topic."""
         return cls(expected.indptr, expected.words)
 
     @classmethod
     def every(cls, n_topics: int, shared: SharedModel) -> WordSwitches:
-        """Every word that occurs at all is every topic's own."""
+        """Switch on every word that occurs at all, in every topic."""
         words = np.flatnonzero(shared.probabilities).astype(np.int32)
         return cls(np.arange(n_topics + 1) * len(words), np.tile(words, n_topics))
 
@@ -269,35 +287,15 @@ class WordSwitches:
         return cls(indptr, words[order])
 
 
-@dataclass(frozen=True, slots=True)
-class SharedModel:
-    """β₀, with the words in the order of it."""
-
-    probabilities: Floats  # n
-    by_probability: Ints  # n: words, the most frequent first
-    rank: Ints  # n
-
-    @classmethod
-    def from_counts(cls, totals: Ints) -> SharedModel:
-        return cls.from_probabilities(totals / max(int(totals.sum()), 1))
-
-    @classmethod
-    def from_probabilities(cls, probabilities: Floats) -> SharedModel:
-        order = np.argsort(-probabilities, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        return cls(probabilities, order, rank)
-
-
 def switch_words(
     expected: ExpectedCounts,
     shared: SharedModel,
     switches: WordSwitches,
     entropy_weight: float = 1.0,
 ) -> WordSwitches:
-    """The u-switches after sweeps from `switches` on, each flip lowering the expected BIC.
+    """Sweep over the switches u, starting from `switches`; each flip lowers the expected BIC.
 
-    The topics share the cost of saying which words are on, so they are visited again until none
+    The topics share the cost of encoding which words are on, so they are visited again until none
     of them changes.
     """
     for _ in range(MAX_SWEEPS):
@@ -306,9 +304,7 @@ def switch_words(
             expected.words,
             expected.mass,
             expected.tokens,
-            shared.probabilities,
-            shared.by_probability,
-            shared.rank,
+            shared,
             switches.indptr,
             switches.words,
             entropy_weight,
@@ -327,8 +323,8 @@ def estimate_words(
     switches: WordSwitches,
     least: float = LEAST_MASS,
 ) -> WordTable:
-    """The word probabilities that maximise the expected log-likelihood for given switches; no word
-    that is on counts less than `least`."""
+    """Estimate the word probabilities that maximise the expected log-likelihood, given the
+    switches; every word that is on counts at least `least`."""
     specific = _specific_probabilities(
         expected.indptr,
         expected.words,
@@ -343,12 +339,12 @@ def estimate_words(
 
 
 def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
-    """A table with one more topic, which has its own probabilities where `specific` is true."""
+    """Return a table with one more topic, which has its own probabilities for `specific` words."""
     new = np.flatnonzero(specific & (table.shared > 0))
     old = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
     words = np.concatenate((old, new))
     topics = np.concatenate((table.topics, np.full(len(new), table.n_topics, np.int32)))
-    # The new topic has the largest number, so within a word it stands last.
+    # The new topic has the largest number, so it comes last within a word.
     order = np.argsort(words, kind="stable")
     sizes = np.bincount(words, minlength=table.n_words)
     return complete_table(
@@ -361,7 +357,7 @@ def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floa
 
 
 def make_table(shared: Floats, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:
-    """A table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
+    """Make a table from dense arrays, topics × words; a probability of 0 becomes 1e-100."""
     topics, words = np.nonzero(specific & (shared > 0))
     indptr = np.searchsorted(topics, np.arange(len(specific) + 1))
     chosen = np.maximum(probabilities[topics, words], 1e-100)

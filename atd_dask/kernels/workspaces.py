@@ -1,4 +1,4 @@
-"""Scratch of one document: its words, and their probabilities under every topic."""
+"""Scratch memory for a document: its words, and their probabilities in every topic."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from atd_dask.kernels.model import Floats, Ints, Topics
 
 
 class Workspace(NamedTuple):
-    """Scratch of one document."""
+    """Scratch memory for a document."""
 
     words: Ints  # n
     counts: Floats  # n
-    places: Ints  # n: of the words in `columns`
-    columns: Floats  # places × j: probabilities of words under every topic
-    rows: Floats  # j × n: the same, of topics that are or were on
+    places: Ints  # n: the rows of the words in `columns`
+    columns: Floats  # places × j: probabilities of words in every topic
+    rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
     active: Topics  # m
     theta: Floats  # m
@@ -37,13 +37,13 @@ class Workspace(NamedTuple):
 
 @kernel
 def make_workspace(n_topics, longest):
-    """For documents that come one after the other, with columns of their own."""
+    """Make a workspace for documents one after the other, each with its own columns."""
     return make_shared_workspace(n_topics, longest, longest)
 
 
 @kernel
 def make_shared_workspace(n_topics, longest, n_places):
-    """For documents that share their columns."""
+    """Make a workspace for documents that share their columns."""
     log_choose = np.zeros(n_topics + 1)
     for m in range(1, n_topics + 1):
         log_choose[m] = log_choose[m - 1] + math.log((n_topics - m + 1) / m)
@@ -78,7 +78,7 @@ def longest_document(indptr):
 
 @inner_kernel
 def load_document(table, terms, counts, work):
-    """Copies the words that the model knows; gives how many, and the document's length in them."""
+    """Copy the known words of a document; return their number, and its length in them."""
     n = 0
     length = 0.0
     for i in range(len(terms)):
@@ -92,7 +92,7 @@ def load_document(table, terms, counts, work):
 
 @inner_kernel
 def fill_column(table, work, word, index):
-    """The probabilities of a word under every topic of the table."""
+    """Fill in the probabilities of a word in every topic of the table."""
     for j in range(len(work.rows)):
         work.columns[index, j] = table.shared[word]
     for k in range(table.indptr[word], table.indptr[word + 1]):
@@ -101,8 +101,8 @@ def fill_column(table, work, word, index):
 
 @inner_kernel
 def fill_columns(table, extra, work, n):
-    """The probabilities of the document's words under every topic; the topic after the table's
-    last, if the workspace has one, is `extra`."""
+    """Fill in the probabilities of the document's words in every topic; `extra` is the topic after
+    the last one of the table, if the workspace has one."""
     for i in range(n):
         word = work.words[i]
         work.places[i] = i
@@ -133,7 +133,7 @@ def look_up_row(table, work, topic, n):
 
 @inner_kernel
 def fill_rows(table, extra, work, n):
-    """The columns, and the rows of all topics."""
+    """Fill in the columns, and the rows of all topics."""
     fill_columns(table, extra, work, n)
     for topic in range(len(work.rows)):
         fill_row(work, topic, n)

@@ -1,4 +1,4 @@
-"""The pages that show results to people: each one HTML file that needs nothing else."""
+"""The HTML pages, each a single self-contained file."""
 
 from atd_dask.report.page import render
 from atd_dask.report.paper_page import render_tables

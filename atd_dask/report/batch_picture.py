@@ -1,14 +1,13 @@
-"""A picture of the whole batch: every document by how unusual it is, and by the odds that it
-belongs to its nearest cluster.
+"""The picture of the batch: every document by how unusual it is, and by the odds that it belongs to
+its nearest cluster.
 
-Across stands the surprise, not the share of normal documents that surprise less: that share is
-near 1 for nearly all documents of a cluster, so they would lie on top of each other. A strip shows
-where normal documents are. Odds stand on a scale that is even near 1 : 1 and logarithmic in their
-logarithm far from it, so that a thousand to one and a googol to one both have room.
+The x axis is the surprise rather than the share of normal documents that surprise less: that share
+is close to 1 for nearly all documents of a cluster, so they would overlap. A strip shows where
+normal documents are. The y axis, of odds, is linear near 1 : 1 and doubly logarithmic far from it,
+so that a thousand to one and a googol to one both have room.
 
-The drawing has at most MOST_BYTES, however many documents there are: many documents outside of
-clusters become squares that are shaded by their number, and of many documents in clusters one in
-so many is drawn.
+The drawing stays below MOST_BYTES, however many documents there are: if there are many, those
+outside clusters are binned into shaded squares, and those in clusters are subsampled.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from atd_dask.result_types import BatchScores, ClusterResult
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 86, 12, 34, 56
-MOST_DOTS = 2_000  # of documents in no cluster
-MOST_MARKS = 1_200  # of documents in clusters
+MOST_DOTS = 2_000  # for documents in no cluster
+MOST_MARKS = 1_200  # for documents in clusters
 MOST_BYTES = 100_000
 CELL = 7
 SHADES = ("1 document in no cluster", "2 to 9", "10 to 99", "100 to 999", "1,000 or more")
 MOST_NAMED = 12  # clusters with a mark of their own
 COLOURS = 6
 NAMED_WORDS = 4
-# Odds that can be a tick, as powers of ten; and those at which a document belongs to a cluster.
+# The possible ticks, as powers of ten of the odds, and the odds at which a document is a member.
 POWERS = (-1000, -100, -30, -10, -3, 0, 10, 30, 100, 300, 1000, 10_000)
 MEMBER = math.log10(99)
 FURTHEST = 10_000.0
 
-# What is drawn from the middle of a mark; each is one closed piece of a path.
+# Marks, each a closed subpath that starts at the centre.
 SHAPES = (
     "m0-4a4 4 0 1 1-.1 0z",  # a disc
     "m0-5l5 9h-10z",  # a triangle
@@ -55,13 +54,13 @@ class Named:
 
     mark: Markup
     text: str
-    cluster: int | None = None  # to which it leads
+    cluster: int | None = None  # that it links to
     words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class BatchPicture:
-    """The picture, with what is to be said of it."""
+    """The picture, its caption and its legend."""
 
     drawing: Markup
     sentence: str
@@ -70,11 +69,11 @@ class BatchPicture:
 
 @dataclass(frozen=True)
 class Dot:
-    """A document that has a surprise."""
+    """A document with a surprise."""
 
     surprise: float
-    power: float  # of ten, of the odds that it belongs to its nearest cluster
-    cluster: int  # that has it, 0 for none
+    power: float  # log10 of the odds that it belongs to its nearest cluster
+    cluster: int  # 0 for none
 
 
 def view_batch(
@@ -82,8 +81,8 @@ def view_batch(
     clusters: Sequence[ClusterResult],
     about: Mapping[int, Sequence[str]],
 ) -> BatchPicture | None:
-    """The picture of what scores.json says; `clusters` are those of the result that are
-    significant, `about` has their words. None where there is nothing to be drawn."""
+    """Draw the scores of a batch. `clusters` are the significant ones, and `about` has their words.
+    Return None if there is nothing to draw."""
     if scores is None:
         return None
     owners = {row: cluster.index for cluster in clusters for row in cluster.rows}
@@ -105,7 +104,7 @@ def view_batch(
 
 
 def _find_power(log_odds: float | None) -> float:
-    """Odds that are missing are none at all."""
+    """Return log10 of the odds, clipped; missing odds are the lowest."""
     if log_odds is None or math.isnan(log_odds):
         return -FURTHEST
     return min(max(log_odds / math.log(10), -FURTHEST), FURTHEST)
@@ -133,7 +132,7 @@ def _picture_dots(
         "" if binned else _draw_path("alone", "h0", plot, alone),
         *(
             _draw_path(*_find_mark(place), plot, marked[number])
-            # The largest first, so that small ones are on top.
+            # Largest first, so that small clusters are on top.
             for place, number in sorted(
                 enumerate(numbers), key=lambda pair: (-len(marked[pair[1]]), pair[0])
             )
@@ -157,7 +156,7 @@ def _picture_dots(
 def _picture_bars(
     dots: Sequence[Dot], strip: tuple[float, float] | None, missing: int
 ) -> BatchPicture:
-    """Without a cluster there are no odds: documents are counted by their surprise."""
+    """Draw a histogram of the surprise: without a cluster there are no odds."""
     plot = _Plot.of(dots, strip, pile=True)
     n_bins = 48
     counts = [0] * n_bins
@@ -175,11 +174,11 @@ def _picture_bars(
     title = (
         f"{count(len(dots), 'document')} by surprise, from"
         f" {show_decimal(min(dot.surprise for dot in dots))} to"
-        f" {show_decimal(max(dot.surprise for dot in dots))} nats a word."
+        f" {show_decimal(max(dot.surprise for dot in dots))} nats per word."
     )
     sentence = (
-        "Documents counted by how badly the normal topics explain them; the further to the right,"
-        " the worse. There is no cluster to which one could belong."
+        "Number of documents by how badly the normal topics explain them; the further to the right,"
+        " the worse. There is no cluster that they could belong to."
     )
     sentence += _say_strip(strip is not None) + _say_missing(missing)
     ticks = [
@@ -194,10 +193,10 @@ def _picture_bars(
 
 @dataclass(frozen=True)
 class _Plot:
-    """Where a document stands."""
+    """Maps documents to positions."""
 
     across: Axis
-    up: Axis  # of odds that are bent
+    up: Axis  # of bent odds
     strip: tuple[float, float] | None
 
     @classmethod
@@ -206,7 +205,7 @@ class _Plot:
     ) -> _Plot:
         surprises = [dot.surprise for dot in dots]
         across = Axis.of([*surprises, *(strip or ())], LEFT, WIDTH - RIGHT)
-        # Ends that nothing but a missing number reaches would leave no room for the others.
+        # Clipped odds do not stretch the axis: that would leave no room for the others.
         finite = [dot.power for dot in dots if abs(dot.power) < FURTHEST] or [0.0]
         low, high = (0.0, 1.0) if pile else (min(*finite, -3.0), max(*finite, 3.0))
         margin = 0.12
@@ -228,7 +227,7 @@ class _Plot:
                 continue
             y = self.up.place(bent)
             yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
-            # Room for large letters, as on a small screen.
+            # Leave room for large letters, as on a small screen.
             if min(last - y, abs(member - y)) >= 24:
                 yield _tick_left(y, _show_odds(power))
                 last = y
@@ -260,7 +259,7 @@ class _Plot:
             )
         yield (
             f'<text class="caption" x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">'
-            "surprise (nats a word)</text>"
+            "surprise (nats per word)</text>"
         )
 
 
@@ -283,7 +282,7 @@ def _caption(text: str) -> str:
 
 
 def _draw_path(kind: str, shape: str, plot: _Plot, dots: Iterable[Dot]) -> str:
-    """Marks of one kind as one path; those in the same place are one."""
+    """Draw marks of one kind as one path; marks in the same place are drawn once."""
     places = dict.fromkeys(plot.place(dot) for dot in dots)
     if not places:
         return ""
@@ -292,7 +291,7 @@ def _draw_path(kind: str, shape: str, plot: _Plot, dots: Iterable[Dot]) -> str:
 
 
 def _count_cells(plot: _Plot, dots: Iterable[Dot]) -> list[list[tuple[int, int]]]:
-    """For each shade the squares that have so many documents, by their middles."""
+    """Bin documents into squares, and return the centres of the squares of each shade."""
     counts: dict[tuple[int, int], int] = {}
     for dot in dots:
         x, y = plot.place(dot)
@@ -310,7 +309,7 @@ def _draw_cells(shade: int, cells: Iterable[tuple[int, int]]) -> str:
 
 
 def _find_mark(place: int) -> tuple[str, str]:
-    """Class and shape of a cluster, by its place; the last ones share theirs."""
+    """Return the class and the shape of a cluster by its index; the last ones share theirs."""
     if place >= MOST_NAMED:
         return "mark other", SHAPES[0]
     shape = SHAPES[(place + place // COLOURS) % len(SHAPES)]
@@ -350,9 +349,9 @@ def _say_dots(binned: bool, every: int, missing: int, strip: bool) -> str:
     said += " line up, the odds that it belongs to its nearest cluster are 99 to 1 or better."
     said += _say_strip(strip)
     if binned:
-        said += " Documents in no cluster are counted in squares, whose shade tells how many."
+        said += " Documents in no cluster are counted in squares, and the shade shows how many."
     if every > 1:
-        said += f" Of the documents in clusters, one in {every} is drawn."
+        said += f" One in {every} documents of clusters is drawn."
     return said + _say_missing(missing)
 
 
@@ -364,7 +363,7 @@ def _say_missing(missing: int) -> str:
     if not missing:
         return ""
     verb = "is" if missing == 1 else "are"
-    return f" {count(missing, 'document')} without a known word {verb} left out."
+    return f" {count(missing, 'document')} without known words {verb} left out."
 
 
 def _draw(title: str, parts: Iterable[str]) -> Markup:

@@ -1,4 +1,4 @@
-"""What the searches in held-out documents found, for a reader whom one of them surprises."""
+"""What the searches in held-out documents found, for readers who wonder about the bar."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class SearchRow:
     number: int  # of the search
     support: str
     size: str
-    order: tuple[float, int]  # what the two columns are sorted by
+    order: tuple[float, int]  # the sort keys of the two columns
     words: tuple[str, ...]
-    documents: tuple[tuple[str, str], ...]  # the surest: id, and the part that has it
-    more: int  # further documents
+    documents: tuple[tuple[str, str], ...]  # the surest ones: id and part
+    more: int  # documents that are not listed
 
 
 @dataclass(frozen=True)
 class SearchesView:
-    """All searches, the one that found most first."""
+    """All searches, largest support first."""
 
     rows: tuple[SearchRow, ...]
     sentence: str
 
 
 def view_searches(result: Result, forms: Mapping[str, str]) -> SearchesView | None:
-    """The searches of a result; None where it does not say what they found."""
+    """Return the searches of a result, or None if it does not list them."""
     found = result.references or ()
     if not any(search.size is not None for search in found):
         return None
@@ -62,8 +62,8 @@ def _say_found(found: Sequence[ReferenceSearch]) -> str:
     largest = max(search.support for search in found)
     times = "once" if len(found) == 1 else count(len(found), "time")
     start = (
-        f"The search of the batch was run {times} in documents that are known to be normal, under a"
-        " model without them."
+        f"The same search was run {times} in held-out documents that are known to be normal, with a"
+        " model that was not trained on them."
     )
     if none == len(found):
         return f"{start} It found no candidate at all."
@@ -71,6 +71,6 @@ def _say_found(found: Sequence[ReferenceSearch]) -> str:
     if none:
         said += f", and {spell(none)} time{'s' if none > 1 else ''} no candidate at all"
     return (
-        f"{said}. Look at the first ones if a candidate that you believe in failed: a real group"
-        " among the normal documents raises the bar for all others."
+        f"{said}. If a candidate failed that you believe in, look at the top ones: a real group"
+        " among the normal documents raises the bar for everything else."
     )

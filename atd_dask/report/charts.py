@@ -1,6 +1,6 @@
-"""Charts as inline SVG. They hold numbers and fixed words alone, never text of a document.
+"""Charts as inline SVG. They contain only numbers and fixed words, never text of documents.
 
-Colours come from the style sheet through classes, so that charts follow the colours of the page.
+Colours come from classes in the style sheet, so that charts follow the theme of the page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOWEST_DECADE = -6
 
 @dataclass(frozen=True)
 class Axis:
-    """Values from `low` to `high` on pixels from `start` to `end`."""
+    """Maps values from `low` to `high` to pixels from `start` to `end`."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ class Axis:
 
     @classmethod
     def of(cls, values: Sequence[float], start: float, end: float, zero: bool = False) -> Axis:
-        """An axis that has all values, and 0 where `zero` says so; never without extent."""
+        """Return an axis that covers all values, and 0 if `zero` is set; it is never empty."""
         low, high = min(values), max(values)
         if zero:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -43,7 +43,7 @@ class Axis:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Round values on the axis, at most `most` and one."""
+        """Return round values on the axis, at most `most` + 1 of them."""
         span = self.high - self.low
         power = 10.0 ** math.floor(math.log10(span / most))
         step = next(power * f for f in (1, 2, 5, 10) if power * f * most >= span * (1 - 1e-9))
@@ -53,7 +53,7 @@ class Axis:
 
 
 def draw_histogram(scores: Sequence[float], own: float) -> Markup:
-    """The scores of bootstrap clusters, and the cluster's own score as a line among them."""
+    """Draw a histogram of bootstrap scores, with the score of the cluster as a line."""
     title = (
         f"Histogram of {len(scores):,} bootstrap scores from {show_decimal(min(scores))} to"
         f" {show_decimal(max(scores))}; the cluster's own score is {show_decimal(own)}."
@@ -62,7 +62,8 @@ def draw_histogram(scores: Sequence[float], own: float) -> Markup:
 
 
 def draw_searches(others: Sequence[float], own: float) -> Markup:
-    """The support that searches in held-out documents found, and that of the cluster as a line."""
+    """Draw a histogram of the support found in held-out documents, with that of the cluster as a
+    line."""
     title = (
         f"Support that {len(others)} searches in held-out documents found, the largest"
         f" {show_decimal(max(others))}; the cluster has {show_decimal(own)}."
@@ -71,7 +72,7 @@ def draw_searches(others: Sequence[float], own: float) -> Markup:
 
 
 def _draw_among(values: Sequence[float], own: float, name: str, caption: str, title: str) -> Markup:
-    """A histogram of values, and one more as a line among them."""
+    """Draw a histogram of values, with one more value as a line."""
     height, base = 210, 210 - BOTTOM
     across = Axis.of([*values, own], LEFT, WIDTH - RIGHT, zero=True)
     counts = _count_bins(values, across)
@@ -104,8 +105,8 @@ def _count_bins(scores: Sequence[float], across: Axis) -> list[int]:
 
 
 def draw_growth(scores: Sequence[float], shares: Sequence[float], failed: Sequence[bool]) -> Markup:
-    """Above, the score of the cluster at each size; below, the share of the new topic in the
-    document that joins then."""
+    """Draw the score of the cluster at each size, and below it the share of the new topic in the
+    document that joins."""
     height, middle, base = 330, 158, 330 - BOTTOM
     across = Axis.of([1, max(len(scores), 2)], LEFT, WIDTH - RIGHT)
     up = Axis.of(scores, middle, TOP, zero=True)
@@ -144,10 +145,10 @@ def draw_growth(scores: Sequence[float], shares: Sequence[float], failed: Sequen
 
 
 def draw_orders(orders: Sequence[int], bics: Sequence[float], chosen: int) -> Markup:
-    """The BIC of the null model for each number of topics."""
+    """Draw the BIC of the null model for each number of topics."""
     height, base = 230, 230 - BOTTOM
     across = Axis.of(orders, LEFT + 18, WIDTH - RIGHT)
-    up = Axis.of(bics, base - 28, TOP + 8)  # with room for a label below the least
+    up = Axis.of(bics, base - 28, TOP + 8)  # with room for a label below the minimum
     pairs = sorted(zip(orders, bics, strict=True))
     points = " ".join(f"{_round(across.place(n))},{_round(up.place(bic))}" for n, bic in pairs)
     best = next(bic for n, bic in pairs if n == chosen)
@@ -165,13 +166,13 @@ def draw_orders(orders: Sequence[int], bics: Sequence[float], chosen: int) -> Ma
         _text("caption", 0, TOP - 8, "BIC", "start"),
         *_draw_bottom_axis(across, base, "topics", whole=True),
     ]
-    title = f"BIC for {len(pairs)} numbers of topics; it is least, {best:,.0f}, at {chosen}."
+    title = f"BIC for {len(pairs)} numbers of topics; the lowest, {best:,.0f}, is at {chosen}."
     return _draw(height, title, parts)
 
 
 @dataclass(frozen=True)
 class MethodRow:
-    """A method's figure over seeds, from 0 to 1, and the one that it is compared with."""
+    """A figure of a method over seeds, from 0 to 1, and the one it is compared with."""
 
     name: str
     mean: float
@@ -181,8 +182,8 @@ class MethodRow:
 
 
 def draw_methods(rows: Sequence[MethodRow], figure: str) -> Markup:
-    """For each method a line over the range of our figures, a dot at their mean, and a tick at the
-    paper's."""
+    """Draw a line for each method over the range of our figures, with a dot at the mean and a tick
+    at the paper's."""
     step, start = 24, 112
     height = TOP + step * len(rows) + BOTTOM
     base = height - BOTTOM
@@ -212,7 +213,8 @@ class Decades:
 
     @classmethod
     def of(cls, probabilities: Sequence[float]) -> Decades:
-        """From the least probability, yet not below a millionth, to the largest."""
+        """Return an axis from the smallest probability, but at least a millionth, to the
+        largest."""
         logs = [math.log10(p) for p in probabilities if p > 0] or [0.0]
         low = max(math.floor(min(logs)), LOWEST_DECADE)
         return cls(low, max(math.ceil(max(logs)), low + 1))
@@ -223,7 +225,7 @@ class Decades:
         return BAR_MARGIN + part * (BAR_WIDTH - 2 * BAR_MARGIN)
 
     def draw_scale(self) -> Markup:
-        """The axis itself, for the head of the column."""
+        """Draw the axis, for the head of the column."""
         labels = [
             _text("tick", self.place(10.0**exponent), 12, show_decade(exponent), "middle")
             for exponent in range(self.low, self.high + 1)
@@ -231,7 +233,7 @@ class Decades:
         return _draw_small("scale", labels)
 
     def draw_bar(self, probability: float, shared: float) -> Markup:
-        """A bar from the shared probability, which has a tick, to the topic's own."""
+        """Draw a bar from the shared probability, marked by a tick, to that of the topic."""
         own, base = self.place(probability), self.place(shared)
         middle = BAR_HEIGHT / 2
         left, right = min(own, base), max(own, base)
@@ -252,7 +254,7 @@ class Decades:
 
 
 def draw_share(share: float) -> Markup:
-    """A share as a small bar on a track."""
+    """Draw a share as a small bar on a track."""
     width = 56
     part = min(max(share, 0.0), 1.0) * width
     return _mark(
@@ -315,7 +317,7 @@ def _show_tick(value: float) -> str:
 
 
 def _anchor_inside(x: float) -> str:
-    """Where a label at `x` goes on so that it stays in the chart."""
+    """Return the text anchor that keeps a label at `x` inside the chart."""
     return "end" if x > WIDTH / 2 else "start"
 
 

@@ -1,4 +1,4 @@
-"""Moments as people read them: `17 November 2026, 09:14 UTC`."""
+"""Formats times for people: `17 November 2026, 09:14 UTC`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from atd_dask.wording import clean
 
-# Not those of the locale: the page is in English, and the same everywhere.
+# Not from the locale: the page is in English everywhere.
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
     *("October", "November", "December"),
@@ -14,8 +14,8 @@ MONTHS = (
 
 
 def show_moment(stamp: str) -> str:
-    """A moment in ISO format, to the minute, in UTC where it says how far it is from that; text
-    that is no moment stays as it is."""
+    """Format an ISO timestamp to the minute, in UTC if it has an offset. Other text is returned
+    unchanged."""
     try:
         moment = datetime.fromisoformat(stamp)
         aware = moment.tzinfo is not None

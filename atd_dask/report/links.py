@@ -1,4 +1,4 @@
-"""Links from the page to the documents themselves."""
+"""Links from the page to the original documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from atd_dask.storage.locations import Location
 
 
 def find_folder(run: Mapping[str, Any] | None) -> Path | None:
-    """The folder of a test corpus of text files, below which ids are paths."""
+    """Return the folder of a test corpus of text files, whose ids are paths below it."""
     value: Any = run
     for key in ("configuration", "corpus", "test"):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -22,8 +22,8 @@ def find_folder(run: Mapping[str, Any] | None) -> Path | None:
 
 
 def find_original(id: str, folder: Path | None, output: str) -> str | None:
-    """Where a document is that is named by a web address or by the path of a file that is there, as
-    seen from a page in `output`; nothing else becomes a link."""
+    """Return a link to a document whose id is a web address or the path of an existing file,
+    relative to a page in `output`. Nothing else becomes a link."""
     if _is_address(id):
         return id
     path = Path(id) if folder is None else folder / id
@@ -33,10 +33,10 @@ def find_original(id: str, folder: Path | None, output: str) -> str | None:
         page = Location.of(output)
         if not page.local:
             return path.as_uri()
-        # So the link holds where both are moved together. A colon is quoted too, so that no name
-        # of a file is taken for the scheme of a URL.
+        # A relative link survives if both are moved together. Colons are quoted too, so that no
+        # file name is taken for the scheme of a URL.
         return quote(Path(os.path.relpath(path, page.url)).as_posix())
-    except (OSError, ValueError):  # too long, or characters that no path has
+    except (OSError, ValueError):  # too long, or invalid characters
         return None
 
 

@@ -1,4 +1,4 @@
-"""Numbers and moments as people read them."""
+"""Formats numbers and times for people."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MINUS = str.maketrans("-", "−")
 
 
 def spell(number: int) -> str:
-    """Small numbers as words."""
+    """Spell out small numbers."""
     return _NAMES[number] if 0 <= number < len(_NAMES) else f"{number:,}"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 document`, `1,200 documents`, not to be parted at the end of a line."""
+    """Format a count as in `1 document` and `1,200 documents`, with a non-breaking space."""
     return f"{number:,}\N{NO-BREAK SPACE}{one if number == 1 else many or one + 's'}"
 
 
@@ -33,14 +33,14 @@ def show_p_value(value: float) -> str:
 
 
 def show_probability(value: float) -> str:
-    """Two digits that count; those of tiny values as a power of ten."""
+    """Format a probability with two significant digits, tiny ones as a power of ten."""
     if value >= 1e-5:
         return f"{value:.{1 - math.floor(math.log10(value))}f}"
     return show_power(value)
 
 
 def show_power(value: float) -> str:
-    """`4.1×10⁻⁹`."""
+    """Format a number as in `4.1×10⁻⁹`."""
     if value <= 0:
         return "0"
     digits, _, exponent = f"{value:.1e}".partition("e")
@@ -48,12 +48,12 @@ def show_power(value: float) -> str:
 
 
 def show_decade(exponent: int) -> str:
-    """A power of ten at an axis."""
+    """Format a power of ten for an axis."""
     return f"10{str(exponent).translate(_SUPERSCRIPTS)}"
 
 
 def show_ratio(value: float, base: float) -> str:
-    """How many times more, or less, a probability is."""
+    """Format how many times larger or smaller a probability is."""
     if value <= 0 or base <= 0:
         return "–"
     ratio = value / base
@@ -64,5 +64,5 @@ def show_ratio(value: float, base: float) -> str:
 
 
 def mark_moment(stamp: str) -> Markup:
-    """A moment for people, with the one for machines beside it."""
+    """Format a timestamp for people, in a `time` element that machines can read."""
     return Markup('<time datetime="{}">{}</time>').format(clean(stamp), show_moment(stamp))

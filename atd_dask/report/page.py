@@ -1,5 +1,5 @@
-"""The view becomes one HTML file, with a policy under which nothing but its own style and script
-may run and nothing may be fetched."""
+"""Renders the view as one HTML file. Its content security policy allows nothing but its own style
+and script, and no requests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from atd_dask.report.view import METRICS, make_view
 
 
 def render(sources: Sources) -> bytes:
-    """The page. The same sources give the same bytes."""
+    """Render the page; the same sources give the same bytes."""
     style, script = read("page.css"), read("page.js")
     return fill("page.html.j2", style, script, view=make_view(sources), metric_names=METRICS)
 
 
 def fill(template: str, style: str, script: str, **values: object) -> bytes:
-    """A template of this package as a page by itself."""
+    """Render a template of this package as a self-contained page."""
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -31,7 +31,7 @@ def fill(template: str, style: str, script: str, **values: object) -> bytes:
             "form-action 'none'",
         )
     )
-    # Autoescape holds for every value; only what is Markup, made from numbers, passes as it is.
+    # Every value is escaped, except for Markup, which is made from numbers.
     environment = Environment(
         loader=FunctionLoader(read),
         autoescape=True,
@@ -40,7 +40,7 @@ def fill(template: str, style: str, script: str, **values: object) -> bytes:
         lstrip_blocks=True,
     )
     page = environment.get_template(template).render(
-        style=Markup(style),  # noqa: S704 - the files of this package
+        style=Markup(style),  # noqa: S704 - a file of this package
         script=Markup(script),  # noqa: S704
         policy=policy,
         **values,
@@ -49,7 +49,7 @@ def fill(template: str, style: str, script: str, **values: object) -> bytes:
 
 
 def read(name: str) -> str:
-    """A file of this package."""
+    """Read a file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The page of the paper's tables, its figures beside ours."""
+"""The page of the paper's tables, with its figures next to ours."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CorpusCharts:
 
 
 def render_tables(tables: Sequence[Table], corpora: Sequence[CorpusFigures]) -> bytes:
-    """The page. The same figures give the same bytes."""
+    """Render the page; the same figures give the same bytes."""
     charts = [_draw_corpus(one) for one in corpora]
     return fill("comparison.html.j2", read("page.css"), "", tables=tables, corpora=charts)
 

@@ -1,4 +1,4 @@
-"""What a page says in sentences, from the numbers of a result."""
+"""The sentences of a page, made from the numbers of a result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED_WORDS = 4
 
 @dataclass(frozen=True)
 class Phrase:
-    """A piece of a sentence; words of a cluster stand out."""
+    """A piece of a sentence; the words of a cluster stand out."""
 
     text: str
     stands_out: bool = False
@@ -32,15 +32,17 @@ def say_verdict(
     searched: bool,
     in_repeats: str = "",
 ) -> tuple[Phrase, ...]:
-    """The result in one sentence; `found` has the size and the words of each significant cluster,
-    `candidate` the size of the best of those that were not significant, `in_repeats` how many
-    repeats found that one, if any did."""
+    """Say what was found in one sentence.
+
+    `found` has the size and the words of each significant cluster, `candidate` the size of the best
+    candidate that is not significant, and `in_repeats` in how many repeats that one was found.
+    """
     where = f"in {count(n_documents, 'document')}"
     if not found:
         rest = "there was no candidate to test"
         if candidate is not None:
             failed = (
-                "has no more support than chance finds" if searched else "did not pass the test"
+                "has no more support than expected by chance" if searched else "failed the test"
             )
             if in_repeats:
                 failed = (
@@ -60,7 +62,7 @@ def say_verdict(
             phrases.append(Phrase(f"{count(size, 'document')} about "))
             phrases += _list_words(words[:NAMED_WORDS])
         else:
-            phrases.append(Phrase(f"{count(size, 'document')} that lack words that are usual"))
+            phrases.append(Phrase(f"{count(size, 'document')} that lack usual words"))
     if more:
         documents = count(sum(size for size, _ in more), "document")
         phrases.append(Phrase(f", and {documents} in {len(more)} more"))
@@ -69,7 +71,7 @@ def say_verdict(
 
 
 def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
-    """`a, b and c`; each word apart, as it may run from right to left."""
+    """Join words as in `a, b and c`, each a phrase of its own, as it may run right to left."""
     for index, word in enumerate(words):
         if index:
             yield Phrase(" and " if index == len(words) - 1 else ", ")
@@ -77,12 +79,12 @@ def _list_words(words: Sequence[str]) -> Iterator[Phrase]:
 
 
 def say_p_value(cluster: ClusterResult) -> str:
-    """How the cluster stands among its bootstrap clusters."""
+    """Say how the cluster compares with its bootstrap clusters."""
     scores = cluster.bootstrap_scores
     if not scores:
         return (
-            "No bootstrap cluster could be drawn, as there are too few normal documents that are"
-            " similar, so the p-value is set to 1."
+            "No bootstrap cluster could be drawn, because too few normal documents are similar, so"
+            " the p-value is set to 1."
         )
     above = sum(score > cluster.score for score in scores)
     p_value = f"p = {show_p_value(cluster.p_value)}".replace(" ", "\N{NO-BREAK SPACE}")
@@ -90,18 +92,17 @@ def say_p_value(cluster: ClusterResult) -> str:
         return f"{above:,} of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}."
     return (
         f"None of {count(len(scores), 'bootstrap cluster')} scored higher: {p_value}, the smallest"
-        " value that so many can give."
+        " possible value for this number."
     )
 
 
 def say_searches(cluster: ClusterResult) -> str:
-    """How the support of the cluster stands among what the same search finds where there is nothing
-    to find."""
+    """Say how the support of the cluster compares with that found in held-out documents."""
     others, support = cluster.reference_support, cluster.support
     if others is None or support is None:
         return (
-            "No searches in held-out normal documents were made, so nothing accounts for the"
-            " search that chose this cluster among many."
+            "No searches in held-out normal documents were run, so nothing corrects for having"
+            " picked this cluster among many."
         )
     reaching = sum(other >= support for other in others)
     p_value = f"search p-value {show_p_value(cluster.deciding_p_value)}"
@@ -115,7 +116,7 @@ def say_searches(cluster: ClusterResult) -> str:
 
 
 def say_reason(cluster: ClusterResult, level: float | None) -> str:
-    """Why a candidate was not significant."""
+    """Say why a candidate is not significant."""
     limit = "the level" if level is None else f"the level of {level:g}"
     if found := say_found(cluster):
         return (
@@ -124,50 +125,50 @@ def say_reason(cluster: ClusterResult, level: float | None) -> str:
     others, support = cluster.reference_support, cluster.support
     if others is not None and support is not None:
         if support <= 0:
-            return "Documents that bear out its topic are as frequent among the normal ones."
+            return "Documents on its topic are just as frequent among normal documents."
         if reaching := sum(other >= support for other in others):
             searches = (
                 f"{reaching} of {count(len(others), 'search', 'searches')}"
                 if reaching < len(others)
                 else "Every search"
             )
-            return f"{searches} in held-out normal documents found as much support."
+            return f"{searches} in held-out normal documents found at least as much support."
         return f"Its search p-value, {show_p_value(cluster.deciding_p_value)}, is above {limit}."
     if not cluster.bootstrap_scores:
-        return "It could not be tested: too few normal documents are similar."
+        return "It could not be tested, because too few normal documents are similar."
     p_value = show_p_value(cluster.p_value)
-    return f"Its p-value, {p_value}, is above {limit}; the test ended as soon as that was certain."
+    return f"Its p-value, {p_value}, is above {limit}; the test stopped once that was certain."
 
 
 def say_found(cluster: ClusterResult) -> str:
-    """In how many repeats a cluster was found, such as `2 of 5`; nothing if in none."""
-    told = cluster.repeats
-    return f"{told.found} of {told.of}" if told and told.found else ""
+    """Return in how many repeats a cluster was found, such as `2 of 5`, or nothing if in none."""
+    repeats = cluster.repeats
+    return f"{repeats.found} of {repeats.of}" if repeats and repeats.found else ""
 
 
 def say_repeats(cluster: ClusterResult) -> str:
-    """What repeats with other null models say of a cluster; nothing where there were none."""
-    told = cluster.repeats
-    if not told:
+    """Say in which repeats a cluster was found; nothing if detection ran once."""
+    repeats = cluster.repeats
+    if not repeats:
         return ""
-    found = say_found(cluster) or f"none of {told.of}"
+    found = say_found(cluster) or f"none of {repeats.of}"
     sentence = (
-        f"Found in {found} repeats, each with a null model of its own; p-value over all of them"
-        f" {show_p_value(told.p_value)}."
+        f"Found in {found} repeats, each with its own null model; the p-value over all of them is"
+        f" {show_p_value(repeats.p_value)}."
     )
-    if told.shown > 1:
-        sentence += f" It is shown as repeat {told.shown} has it, the first that found it."
+    if repeats.shown > 1:
+        sentence += f" The one shown is that of repeat {repeats.shown}, the first to find it."
     return sentence
 
 
 def say_growth(cluster: ClusterResult) -> str:
-    """How a cluster came about that was grown step by step."""
+    """Say how a cluster grew step by step."""
     start = (
-        f"From one document it grew in {count(len(cluster.growth), 'step')}; the next document"
+        f"It grew from one document in {count(len(cluster.growth), 'step')}; the next document"
         " is always the one that gains most from the new topic."
     )
     if any(step.failed for step in cluster.growth):
-        start += " In those with a hollow dot the new topic was not significant."
+        start += " In steps with a hollow dot the new topic was not significant."
     n_docs = len(cluster.documents)
     kept = "first document" if n_docs == 1 else f"first {count(n_docs, 'document')}"
     return f"{start} The cluster is the {kept}."

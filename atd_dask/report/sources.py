@@ -1,4 +1,4 @@
-"""What a page is made from."""
+"""Reads from a run folder what its page is made of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from atd_dask.storage.runs import read_result, read_run
 from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10  # of each topic of the null model
-# What is shown of a cluster, and of a document's copies, at most.
+# The most documents of a cluster, and near-duplicates of a document, that are shown.
 MOST_DOCUMENTS = 500
 MOST_WORDS = 300
 MOST_COPIES = 100
@@ -30,22 +30,22 @@ MOST_COPIES = 100
 
 @dataclass(frozen=True)
 class Sources:
-    """A result, and what only the stores beside it know."""
+    """A result, and what the page needs from the stores next to it."""
 
     result: Result
-    run: Mapping[str, Any] | None  # run.json, where there is one
-    counts: Mapping[int, Mapping[str, int]]  # of each row that is shown, its words
-    topics: Sequence[Sequence[str]]  # of each topic of the null model, its words
-    settings: Mapping[str, Any]  # those that are known without run.json
-    digests: Mapping[str, str]  # of the stores, by what they hold
-    texts: Mapping[int, str] = field(default_factory=dict)  # of rows, where they are kept
-    tokeniser: Tokeniser | None = None  # by which those were counted
-    links: Mapping[int, str] = field(default_factory=dict)  # row to the original's URL
-    scores: BatchScores | None = None  # of all documents of the batch, where they are kept
+    run: Mapping[str, Any] | None  # run.json, if there is one
+    counts: Mapping[int, Mapping[str, int]]  # row that is shown → word → count
+    topics: Sequence[Sequence[str]]  # the words of each topic of the null model
+    settings: Mapping[str, Any]  # those known without run.json
+    digests: Mapping[str, str]  # of the stores, by name
+    texts: Mapping[int, str] = field(default_factory=dict)  # row → text, if texts are kept
+    tokeniser: Tokeniser | None = None  # that counted the texts
+    links: Mapping[int, str] = field(default_factory=dict)  # row → URL of the original
+    scores: BatchScores | None = None  # of the batch, if they are kept
 
 
 def read_sources(output: str) -> Sources:
-    """What the page of the run in the folder `output` is made from."""
+    """Read the sources of the page of the run in the folder `output`."""
     result = _read_result(output)
     run = read_run(output)
     layout = RunLayout(output)
@@ -83,14 +83,14 @@ def _read_result(output: str) -> Result:
     path = layout.result
     if result is None and read_file(path) is None:
         raise InputError(
-            f"a report is made from the output folder of a run, but {output} has no"
+            f"a report needs the output folder of a run, but {output} has no"
             f" {layout.relative(path)}: name the folder that the run wrote to"
         )
     if result is None or result.format != FORMAT:
-        raise InputError(f"a report needs a result of the format {FORMAT}, but {path} is none")
+        raise InputError(f"a report needs a result of the format {FORMAT}, but {path} has another")
     if any(one.support is None and one.reference_support is not None for one in result.clusters):
         raise InputError(
-            f"the clusters of a result must have their support, those of {path} were found by an"
+            f"the clusters of a result must have a support, but those of {path} come from an"
             " earlier version: run the job again"
         )
     return result
@@ -103,6 +103,6 @@ def _check_origin(output: str, result: Result, test: CorpusStore, model: NullMod
         model.record.bic,
     ):
         raise InputError(
-            f"{RunLayout(output).result} must come from the stores beside it, but they were"
-            " made anew: run the job again"
+            f"{RunLayout(output).result} must come from the stores next to it, but these have"
+            " been replaced: run the job again"
         )

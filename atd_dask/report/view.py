@@ -1,7 +1,7 @@
-"""What a page shows, ready to be put into the template.
+"""The view: everything a page shows, ready for the template.
 
-Text of documents (words, ids, labels) passes `clean` here, so that nothing in it can hide or turn
-the line around; that it is never taken for HTML is up to the template, which escapes everything.
+Text of documents (words, ids, labels) is cleaned here, so that it cannot hide or reverse a line.
+The template escapes it as HTML.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Word:
     probability: str
     shared: str
     ratio: str
-    order: tuple[float, float, float]  # what the three columns are sorted by
+    order: tuple[float, float, float]  # the sort keys of the three columns
     bar: Markup
-    new: bool  # training lacks it
+    new: bool  # not in the training documents
 
 
 @dataclass(frozen=True)
 class WordList:
-    """The salient words of one kind, in the order of the result; perhaps not all of them."""
+    """Salient words of one kind, in the order of the result; possibly not all."""
 
     words: tuple[Word, ...]
     total: int
@@ -80,7 +80,7 @@ class WordList:
 
 @dataclass(frozen=True)
 class Copy:
-    """A near-copy of a document."""
+    """A near-duplicate of a document."""
 
     row: int
     id: str
@@ -89,12 +89,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class CopiesView:
-    """A group of near-copies that training has no counterpart of."""
+    """A group of near-duplicates without a match in training."""
 
     size: int
-    cluster: int | None  # the significant cluster that it belongs to
+    cluster: int | None  # the significant cluster it belongs to
     words: tuple[str, ...]
-    passage: Passage | None  # the text of the first, where that is kept
+    passage: Passage | None  # the text of the first, if kept
     documents: tuple[Copy, ...]  # perhaps not all
 
 
@@ -109,9 +109,9 @@ class DocumentRow:
     share: float
     bar: Markup
     labels: tuple[str, ...]
-    words: tuple[tuple[str, int], ...]  # its words that the new topic makes more likely
+    words: tuple[tuple[str, int], ...]  # those that the new topic makes more likely
     more_words: int
-    passage: Passage | None  # its text, where that is kept
+    passage: Passage | None  # its text, if kept
     copies: tuple[Copy, ...]  # perhaps not all
     n_copies: int
 
@@ -129,14 +129,14 @@ class ClusterView:
     p_value: str
     about: tuple[str, ...]
     p_sentence: str
-    in_repeats: str  # how many found it, if any did
+    in_repeats: str  # in how many repeats it was found, if any
     repeats_sentence: str
     reason: str
     histogram: Markup | None
     search_sentence: str
     searches: Markup | None
     growth_sentence: str
-    growth: Markup | None  # of one that was grown step by step
+    growth: Markup | None  # if it grew step by step
     occurring: WordList
     absent: WordList
     documents: tuple[DocumentRow, ...]
@@ -148,7 +148,7 @@ class ClusterView:
 
 @dataclass(frozen=True)
 class ContinuingView:
-    """A cluster of earlier sweeps that has new documents in this one."""
+    """A cluster of earlier sweeps with new documents in this one."""
 
     number: int
     size: int
@@ -165,14 +165,14 @@ class View:
     verdict: tuple[Phrase, ...]
     found: tuple[ClusterView, ...]
     candidates: tuple[ClusterView, ...]  # that failed
-    batch: BatchPicture | None  # where the scores of all documents are kept
-    searched: bool  # whether support decides, by searches in held-out documents
+    batch: BatchPicture | None  # if the scores of all documents are kept
+    searched: bool  # whether searches in held-out documents decide
     n_repeats: int
-    searches: SearchesView | None  # where the result says what they found
+    searches: SearchesView | None  # if the result lists them
     continuing: tuple[ContinuingView, ...]
     copies: tuple[CopiesView, ...]
-    n_groups: int  # of copies, all told
-    n_copied: int  # documents in these
+    n_groups: int  # of near-duplicates, in total
+    n_copied: int  # documents in these groups
     summary_metrics: tuple[tuple[str, str, str], ...]
     n_topics: int
     orders: Markup | None
@@ -187,7 +187,7 @@ class View:
 
     @property
     def failed(self) -> str:
-        """How many candidates failed, as a sentence begins."""
+        """The number of candidates that failed, to start a sentence."""
         number = len(self.candidates)
         return f"{spell(number).capitalize()} candidate{'' if number == 1 else 's'}"
 
@@ -197,7 +197,7 @@ class View:
 
 
 def make_view(sources: Sources) -> View:
-    """The page of a result. The same sources give the same page."""
+    """Make the view of a result; the same sources give the same view."""
     result, run = sources.result, sources.run or {}
     settings = run.get("configuration") or sources.settings
     level = _look_up(settings, "detection", "significance", "level")
@@ -244,8 +244,8 @@ def make_view(sources: Sources) -> View:
         model_facts=(
             ("topics", f"{model.n_topics:,}"),
             ("BIC", f"{model.bic:,.1f}"),
-            ("topics a document", f"{model.topics_per_document:.2f}"),
-            ("words of its own a topic", f"{model.salient_words_per_topic:.1f}"),
+            ("topics per document", f"{model.topics_per_document:.2f}"),
+            ("salient words per topic", f"{model.salient_words_per_topic:.1f}"),
         ),
         topics=tuple(tuple(map(clean, words)) for words in sources.topics),
         parts=tuple(
@@ -307,7 +307,7 @@ def _view_cluster(
         else None,
         occurring=_view_words([word for word in words if word.occurring], forms),
         absent=_view_words(
-            # Their own probability is the same for all: the most usual ones tell most.
+            # All have the same probability here, so the most common ones tell most.
             sorted(
                 (word for word in words if not word.occurring),
                 key=lambda word: -word.shared_probability,
@@ -359,7 +359,7 @@ def _view_document(
     kinds: Mapping[str, str],
 ) -> DocumentRow:
     counts = sources.counts.get(document.row, {})
-    # The most frequent first; among equals, the order of the cluster's words.
+    # Most frequent first; ties in the order of the cluster's words.
     words = sorted((word for word in raised if word in counts), key=lambda word: -counts[word])
     return DocumentRow(
         place,
@@ -378,7 +378,7 @@ def _view_document(
 
 
 def _say_copies(cluster: ClusterResult) -> str:
-    return f" and {count(cluster.n_copies, 'copy', 'copies')}" if cluster.n_copies else ""
+    return f" and {count(cluster.n_copies, 'near-duplicate')}" if cluster.n_copies else ""
 
 
 def _view_copy(copy: BatchDocument, sources: Sources) -> Copy:
@@ -392,7 +392,7 @@ def _view_copies(group: CopyGroup, sources: Sources, forms: Mapping[str, str]) -
         size=group.size,
         cluster=group.cluster,
         words=tuple(shorten(forms.get(word, word), SUMMARY_LETTERS) for word in group.words),
-        passage=passage and replace(passage, note=""),  # which speaks of a topic
+        passage=passage and replace(passage, note=""),  # the note mentions a topic
         documents=tuple(_view_copy(document, sources) for document in documents[:MOST_COPIES]),
     )
 
@@ -418,7 +418,7 @@ def _view_continuing(news: Sequence[ClusterNews]) -> Iterator[ContinuingView]:
 def _view_metrics(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     for name, found in (
         ("mean of the significant clusters", evaluation.group),
-        ("the same, against what earlier clusters had left", evaluation.group_of_remaining),
+        ("the same, against what earlier clusters left", evaluation.group_of_remaining),
         ("their documents taken together", evaluation.individual),
     ):
         yield name, f"{found.f1:.2f}", f"{found.auc:.2f}"
@@ -434,7 +434,7 @@ def _draw_orders(model: ModelFigures) -> Markup | None:
 
 
 def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Times, memory and workers; those of stages that were reused are from when they were made."""
+    """Yield times, memory and workers; reused stages have the times of when they ran."""
     yield "started", mark_moment(run["started"])
     for name, stage in run["stages"].items():
         reused = ", reused" if stage["reused"] else ""
@@ -447,7 +447,7 @@ def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """`a.b: value` for everything in nested mappings; what is not set is left out."""
+    """Flatten nested mappings to pairs such as `a.b`, `value`, without unset values."""
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The corpus store: counts of words in documents, in AnnData's encoding, in blocks of documents.
+"""The corpus store: word counts of documents in AnnData's encoding, in blocks of documents.
 
     X               documents × words, CSR: the counts of the words of the vocabulary
     obs             for each document `id`, `labels` (joined by tabs), `length` (tokens of known
@@ -34,6 +34,7 @@ from atd_dask.storage.groups import SealedGroup
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+    from sparse import GCXS
 
     from atd_dask.kernels.blocks import Corpus
 
@@ -45,10 +46,38 @@ LABEL_SEPARATOR = "\t"
 
 
 class CorpusStore:
-    """A corpus that was written by `CorpusWriter`.
+    """A corpus on disk, written by `CorpusWriter`.
 
-    It travels to other processes as its URL, and is opened anew there. Whatever it hands out was
-    checked against the checksums of the chunks it came from.
+    It is sent to other processes as its URL, and opened again there. Everything it returns has been
+    verified against the checksums of its chunks.
+
+    Attributes
+    ----------
+    url : str
+        Where the store is.
+    n_docs, n_words, n_entries, n_tokens : int
+        The size of the matrix of counts, its nonzero entries and their sum.
+    n_copies : int or None
+        The number of near-duplicates, None if nobody looked for them.
+    vocabulary : tuple of str
+        The words, in the order of the columns.
+
+    Examples
+    --------
+    A fitted model and a search read a store as it is; other tools take its matrix:
+
+    >>> import tempfile
+    >>> from random import Random
+    >>> import atd_dask
+    >>> random = Random(1)
+    >>> def write(words):
+    ...     return " ".join(random.choices(words.split(), k=30))
+    >>> texts = [write("quick brown foxes jump over lazy dogs") for _ in range(240)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = atd_dask.find(texts[:200], texts[200:], output=folder, progress=False)
+    ...     store = atd_dask.CorpusStore.open(f"{folder}/run/corpus/test.zarr")
+    ...     store.vocabulary, store.to_sparse().sum(axis=1)[:3].todense()
+    (('brown', 'dog', 'fox', 'jump', 'lazi', 'over', 'quick'), array([30, 30, 30]))
     """
 
     def __init__(self, group: SealedGroup) -> None:
@@ -66,6 +95,22 @@ class CorpusStore:
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> CorpusStore:
+        """Open the store at a path or URL.
+
+        Parameters
+        ----------
+        url
+            The path or URL of the store.
+
+        Returns
+        -------
+        CorpusStore
+
+        Raises
+        ------
+        InputError
+            If there is no corpus store.
+        """
         return cls(SealedGroup.open(url, KIND, VERSION))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,7 +118,7 @@ class CorpusStore:
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """Where the corpus comes from, as the writer was told."""
+        """Where the corpus comes from."""
         attributes: dict[str, Any] = json.loads(str(self._group.read("uns/attributes")))
         return attributes
 
@@ -95,13 +140,13 @@ class CorpusStore:
         return starts
 
     def block(self, index: int) -> Block:
-        """One block of documents, read without the rest of the corpus."""
+        """Read a block of documents, without the rest of the corpus."""
         if not 0 <= index < self.n_blocks:
             raise IndexError(f"the blocks of {self.url} are 0 to {self.n_blocks - 1}, got {index}")
         return self.rows(int(self.block_starts[index]), int(self.block_starts[index + 1]))
 
     def rows(self, start: int, stop: int) -> Block:
-        """The documents from `start` to before `stop`."""
+        """Read the documents from `start` to before `stop`."""
         if not 0 <= start <= stop <= self.n_docs:
             raise IndexError(f"{self.url} has {self.n_docs} documents, got {start} to {stop}")
         return Block(*self._read_csr("X", start, stop, self.n_words), start)
@@ -109,7 +154,7 @@ class CorpusStore:
     def _read_csr(
         self, path: str, start: int, stop: int, n_columns: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-        """Rows that a kernel can walk through: it looks at no bound itself."""
+        """Read rows, and check them: kernels do no bounds checking."""
         indptr = self._group.read(f"{path}/indptr", start, stop + 1)
         first, last = int(indptr[0]), int(indptr[-1])
         if first < 0 or np.any(np.diff(indptr) < 0):
@@ -131,44 +176,47 @@ class CorpusStore:
         )
 
     def ids(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return the ids of documents."""
         ids: list[str] = self._group.read("obs/id", start, stop).tolist()
         return ids
 
     def labels(self, start: int = 0, stop: int | None = None) -> list[tuple[str, ...]]:
+        """Return the labels of documents."""
         joined = self._group.read("obs/labels", start, stop).tolist()
         return [tuple(text.split(LABEL_SEPARATOR)) if text else () for text in joined]
 
     def lengths(self) -> NDArray[np.int64]:
-        """For every document the tokens of words of the vocabulary."""
+        """Return the number of tokens of known words of each document."""
         return self._group.read("obs/length")
 
     def copies(self) -> Copies | None:
-        """The near-copies; None where they were not looked for."""
+        """Return the near-duplicates, or None if nobody looked for them."""
         if self.n_copies is None:
             return None
         in_training = self._group.read("obs/in_training").astype(np.bool_)
         return Copies(self._group.read("obs/copy_of"), in_training)
 
     def representatives(self) -> NDArray[np.int64]:
-        """The rows of the documents that are no copies."""
+        """Return the rows of the documents that are not near-duplicates of another."""
         copies = self.copies() if self.n_copies else None
         if copies is None:
             return np.arange(self.n_docs)
         return np.flatnonzero(copies.copy_of < 0)
 
     def without_copies(self) -> Corpus:
-        """The corpus in which one document stands for its copies; the row of a document there is
-        its place among `representatives`."""
+        """Return the corpus without near-duplicates; its row i is row `representatives()[i]`
+        here."""
         from atd_dask.storage.representatives import Representatives  # slow to load
 
         return Representatives(self, self.representatives()) if self.n_copies else self
 
     def unseen(self) -> csr_matrix:
-        """Documents × unseen words: how often each word that the vocabulary lacks occurs."""
+        """Return the counts of words outside the vocabulary, documents × unseen words."""
         return self._matrix("obsm/unseen", self._n_unseen_words)
 
     def unseen_rows(self, start: int, stop: int) -> Block:
-        """The words that the vocabulary lacks, of the documents from `start` to before `stop`."""
+        """Return the words outside the vocabulary of the documents from `start` to before
+        `stop`."""
         return Block(*self._read_csr("obsm/unseen", start, stop, self._n_unseen_words), start)
 
     @cached_property
@@ -180,8 +228,35 @@ class CorpusStore:
         return int(self._group.read("obsm/unseen/indptr", self.n_docs, self.n_docs + 1)[0])
 
     def matrix(self) -> csr_matrix:
-        """Documents × words, all of it in memory."""
+        """Return the counts as a SciPy matrix, documents × words, in memory."""
         return self._matrix("X", self.n_words)
+
+    def to_sparse(self, unseen: bool = False) -> GCXS:
+        """Return the counts as an array of the package `sparse`, in memory.
+
+        Parameters
+        ----------
+        unseen
+            Return the counts of the words outside the vocabulary instead.
+
+        Returns
+        -------
+        sparse.GCXS
+            Documents × words, compressed by rows like the store itself. It behaves like a NumPy
+            array: it can be sliced, summed and broadcast, and be a block of a Dask array.
+
+        Examples
+        --------
+        See `CorpusStore`.
+        """
+        import sparse
+
+        path, n_columns = "X", self.n_words
+        if unseen:
+            path, n_columns = "obsm/unseen", self._n_unseen_words
+        indptr, terms, counts = self._read_csr(path, 0, self.n_docs, n_columns)
+        shape = (self.n_docs, n_columns)
+        return sparse.GCXS((counts, terms, indptr), shape=shape, compressed_axes=(0,))
 
     def _matrix(self, path: str, n_columns: int) -> csr_matrix:
         from scipy.sparse import csr_matrix
@@ -190,7 +265,7 @@ class CorpusStore:
         return csr_matrix((counts, terms, indptr), shape=(self.n_docs, n_columns))
 
     def batches(self) -> Iterator[CountBatch]:
-        """The whole corpus, a block at a time."""
+        """Yield the whole corpus, a block at a time."""
         for index in range(self.n_blocks):
             block = self.block(index)
             stop = block.start + len(block)
@@ -204,7 +279,7 @@ class CorpusStore:
 
 
 def reopen(url: str, digest: str) -> CorpusStore:
-    """A store that has arrived in another process."""
+    """Open a store that was sent to another process."""
     store = CorpusStore.open(url)
     if store.digest != digest:
         raise InputError(

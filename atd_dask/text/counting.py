@@ -1,4 +1,4 @@
-"""Documents to counts: each shard over its own words, all shards over one vocabulary."""
+"""Counts the words of documents: shard by shard, then over one vocabulary."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from atd_dask.text.options import TextOptions
 from atd_dask.text.readers.files import clean_labels, clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser
 
-# Runs of letters that a process remembers, some 200 bytes each.
+# How many runs of letters a process remembers, at about 200 bytes each.
 MAX_RUNS = 1_000_000
 
-# Of a text that is kept, so many characters from its beginning.
+# How many characters of a text are kept.
 KEPT_CHARACTERS = 2**16
 
-# Of text whose runs are looked up together; what they need stays in the processor's cache.
+# Bytes of text whose runs are looked up together; the working set stays in the CPU cache.
 BYTES_AT_ONCE = 2**17
 
 
-# So many documents of a shard are told one by one for a reason to skip them.
-MOST_TOLD = 1000
+# How many skipped documents of a shard are listed one by one for each reason.
+MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class WordCounts:
-    """Counted documents whose terms are positions in `words`."""
+    """Counted documents; their terms are indices into `words`."""
 
     words: Sequence[str]
     batch: CountBatch
@@ -46,17 +46,17 @@ class WordCounts:
 
 
 class _Numbers:
-    """Numbers the words of a process, in the order in which they are first met.
+    """Numbers the words that a process sees, in order of first occurrence.
 
-    Runs of letters are remembered, each with the number of its word, or -1 for a run that is
-    dropped. So dropping and stemming happen once for each, and no token becomes a string.
+    It remembers each run of letters with the number of its word, or -1 if the run is dropped. So
+    each run is filtered and stemmed once, and tokens never become strings.
     """
 
     def __init__(self, options: TextOptions) -> None:
         self.tokeniser = Tokeniser(options)
         self.words: list[str] = []
         self._number_of_word: dict[str, int] = {}
-        # A letter has at most as many bytes as a piece, so whatever can be a word is found.
+        # A piece has room for any letter, so every run that can be a word fits.
         self._runs = TokenTable(np.frombuffer(os.urandom(8 * MAX_LETTERS), dtype=np.uint64))
         self._runs_learnt = FIRST_PLACE
         self._number_of_run = np.zeros(0, dtype=np.int32)
@@ -68,14 +68,17 @@ class _Numbers:
     def count(
         self, texts: Iterable[bytes]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-        """How many distinct words each text has, the numbers of these in ascending order, and how
-        often each occurs. Texts are as the tokeniser encodes them."""
+        """Count the words of texts that the tokeniser encoded.
+
+        Return the number of distinct words of each text, their numbers in ascending order, and how
+        often each occurs.
+        """
         parts = [_count_tokens(*self._number_tokens(some)) for some in _cut(texts)]
         distinct, terms, counts = zip(*parts, strict=True)
         return np.concatenate(distinct), np.concatenate(terms), np.concatenate(counts)
 
     def _number_tokens(self, texts: list[bytes]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The number of every token's word, -1 where it was dropped, and each text's tokens."""
+        """Return the word number of each token, -1 if dropped, and the token count of each text."""
         with self._lock:
             runs, sizes = self._runs.number(texts)
             self._learn_runs()
@@ -99,7 +102,7 @@ class _Numbers:
 
 
 def _cut(texts: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """The texts in their order, some at a time; the last time perhaps none."""
+    """Yield the texts in order, some at a time; the last list may be empty."""
     some: list[bytes] = []
     size = 0
     for text in texts:
@@ -117,7 +120,7 @@ def _kept_numbers(options: TextOptions) -> list[_Numbers]:
 
 
 def _find_numbers(options: TextOptions) -> _Numbers:
-    """The numbers that this process keeps from shard to shard; begun anew when they are many."""
+    """Return the numbering that this process keeps across shards, or a new one if it is full."""
     kept = _kept_numbers(options)
     if len(kept[0]) > MAX_RUNS:
         kept[0] = _Numbers(options)
@@ -125,8 +128,11 @@ def _find_numbers(options: TextOptions) -> _Numbers:
 
 
 def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> WordCounts:
-    """Reads a shard and counts the words of its documents; the limits of `options` on a
-    document's number of distinct words are applied here. With `keep_text` the texts come along."""
+    """Read a shard and count the words of its documents.
+
+    Documents with too few or too many distinct words are skipped, as `options` says. With
+    `keep_text`, texts are kept.
+    """
     numbers = _find_numbers(options)
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
@@ -138,7 +144,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
         for item in shard.read():
             if isinstance(item, Skipped):
                 n_skipped[item.reason] += 1
-                if n_skipped[item.reason] <= MOST_TOLD:
+                if n_skipped[item.reason] <= MOST_LISTED:
                     skipped.append(item)
                 continue
             ids.append(item.id)
@@ -149,7 +155,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
 
     distinct, terms, counts = numbers.count(texts())
     skipped += [
-        Skipped(reason, "", n - MOST_TOLD) for reason, n in n_skipped.items() if n > MOST_TOLD
+        Skipped(reason, "", n - MOST_LISTED) for reason, n in n_skipped.items() if n > MOST_LISTED
     ]
     indptr = np.concatenate(([0], np.cumsum(distinct)))
     batch = CountBatch(ids, labels, indptr, terms, counts, kept)
@@ -182,7 +188,7 @@ def _count_tokens(
     keys = np.repeat(starts[:-1], sizes)
     keys |= words
     keys.sort()
-    keys = keys[np.searchsorted(keys, 0) :]  # -1 has stayed -1
+    keys = keys[np.searchsorted(keys, 0) :]  # without dropped tokens, which are -1
     firsts = np.flatnonzero(np.diff(keys, prepend=-1))
     entries = keys[firsts]
     distinct = np.diff(np.searchsorted(entries, starts))
@@ -191,7 +197,7 @@ def _count_tokens(
 
 
 class Lexicon:
-    """Numbers the words of a whole corpus in the order in which they are first met."""
+    """Numbers the words of a whole corpus, in order of first occurrence."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -203,7 +209,7 @@ class Lexicon:
         return list(self._numbers)
 
     def number(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """The numbers of `words`; a new word gets the next one."""
+        """Return the numbers of `words`; a new word gets the next number."""
         found = list(map(self._numbers.get, words))
         for index in [index for index, number in enumerate(found) if number is None]:
             found[index] = self._numbers.setdefault(words[index], len(self._numbers))
@@ -211,9 +217,9 @@ class Lexicon:
 
 
 class CountSpool:
-    """Counted documents, in a scratch file until the vocabulary is known.
+    """Spools counted documents to a scratch file until the vocabulary is known.
 
-    The first document with an id is taken, a later one with the same id is skipped. To be closed.
+    Documents whose id occurred before are skipped. The spool must be closed.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
@@ -221,7 +227,7 @@ class CountSpool:
         self.n_docs = 0
         self.has_texts = False
         self.skipped: dict[str, int] = {}
-        self.examples: dict[str, str] = {}  # the first place for each reason
+        self.examples: dict[str, str] = {}  # the first location for each reason
         self._scratch = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
         self._n_batches = 0
         self._seen: set[str] = set()
@@ -259,18 +265,19 @@ class CountSpool:
         )
 
     def frequencies(self) -> NDArray[np.int64]:
-        """In how many documents each word of the lexicon occurs."""
+        """Return the document frequency of each word of the lexicon."""
         padding = len(self.lexicon) - len(self._frequencies)
         return np.pad(self._frequencies, (0, padding))
 
     def batches(self) -> Iterator[CountBatch]:
-        """Every document, in order; terms are numbers of the lexicon."""
+        """Yield all documents in order; their terms are numbers of the lexicon."""
         self._scratch.seek(0)
         for _ in range(self._n_batches):
             yield pickle.load(self._scratch)  # noqa: S301
 
     def divide(self, choices: Sequence[NDArray[np.bool_]]) -> list[CountSpool]:
-        """A gathering for each choice of documents; what was skipped is told by the first."""
+        """Split the documents into a spool for each choice; the first one lists what was
+        skipped."""
         parts = [CountSpool(self.lexicon) for _ in choices]
         parts[0].skipped, parts[0].examples = self.skipped, self.examples
         first = 0
@@ -286,11 +293,11 @@ class CountSpool:
 
 @dataclass(frozen=True)
 class Encoding:
-    """The words of one part of a corpus: those of the vocabulary, and those outside it."""
+    """Maps the words of one part of a corpus to the vocabulary, or to the unseen words."""
 
     vocabulary: Sequence[str]
     unseen_words: Sequence[str]
-    to_vocabulary: NDArray[np.int32]  # lexicon's number → term, -1 outside the vocabulary
+    to_vocabulary: NDArray[np.int32]  # number in the lexicon → term, or -1
     to_unseen: NDArray[np.int32]
 
     @classmethod
@@ -305,7 +312,7 @@ class Encoding:
         return cls(vocabulary, outside, to_vocabulary, to_unseen)
 
     def encode(self, batch: CountBatch) -> tuple[CountBatch, CountBatch]:
-        """The counts of known words, and the counts of words outside the vocabulary."""
+        """Return the counts of words in the vocabulary, and of words outside it."""
         return (
             batch.rename(self.to_vocabulary).sort(len(self.vocabulary)),
             batch.rename(self.to_unseen).sort(len(self.unseen_words)),

@@ -1,6 +1,6 @@
-"""The paper's text collections by name: how they are prepared, and which document goes where.
+"""The paper's text collections: how each is prepared, and how it is split into parts.
 
-Where their files come from is told in `atd_dask.text.origins`.
+`atd_dask.text.origins` fetches their files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
 
 # The topics of the paper's Reuters corpus: those of at least 33 stories that have a body and at
-# most two topics. acq and livestock, which have as many, are left out.
+# most two topics, except acq and livestock.
 REUTERS_TOPICS = frozenset(
     {
         "alum",
@@ -51,12 +51,12 @@ REUTERS_TOPICS = frozenset(
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the paper makes a corpus of a collection.
+    """How the paper makes a corpus from a collection.
 
-    Of the normal documents, each part in `percent` takes as many, rounded down, and `rest` is the
-    part that takes the others. Of an anomalous class with at least `large_class` documents,
-    `anomalous_percent` go to test; a smaller class goes there as a whole. Documents with a label
-    that is not in `only_labels` or is in `without_labels` are left out.
+    Each part in `percent` takes that percentage of the normal documents, rounded down, and the part
+    `rest` takes the others. `anomalous_percent` of an anomalous class with at least `large_class`
+    documents go to test; a smaller class goes there entirely. Documents with a label outside
+    `only_labels` or in `without_labels` are left out.
     """
 
     text: TextOptions
@@ -97,8 +97,8 @@ NAMES = tuple(RECIPES)
 def locate(
     name: str, path: str | None = None, on_progress: Callable[[str], None] = lambda message: None
 ) -> Source:
-    """The source of a collection: `path` if one is given, else a checked copy in the cache folder,
-    which is fetched if it is not there yet; `on_progress` hears from where."""
+    """Return the source of a collection: `path` if given, or else a verified copy in the cache
+    folder, which is fetched if needed. `on_progress` is called for every attempt."""
     _find_recipe(name)
     if path is None:
         from atd_dask.text.origins import fetch
@@ -108,7 +108,7 @@ def locate(
 
 
 def preparation(name: str) -> TextOptions:
-    """The paper's rules for the text of a collection."""
+    """Return the paper's text options for a collection."""
     return _find_recipe(name).text
 
 
@@ -119,19 +119,19 @@ def assign_parts(
     anomalous: Sequence[str],
     seed: int,
 ) -> list[str | None]:
-    """The part of each document, `train`, `validation` or `test`, or None for one left out.
+    """Assign each document to `train`, `validation` or `test`, or to None if it is left out.
 
-    To be asked about the documents that the text rules have kept. Left out are those with a label
-    that the paper leaves out, unless it is named as anomalous, those with several anomalous labels,
-    those without a label, and what the recipe does not take of a large anomalous class. The draw
-    depends on the seed and on which documents there are, not on their order.
+    Call it with the documents that are left after text preparation. Left out are documents with a
+    label that the paper excludes, unless it is an anomalous one, documents with several anomalous
+    labels or none at all, and what exceeds the recipe's share of a large anomalous class. The draw
+    depends on the seed and the set of documents, not on their order.
     """
     recipe = _find_recipe(name)
     known = {label for some in labels for label in some}
     for label in anomalous:
         if label not in known:
             raise InputError(
-                f"an anomalous label must be one of a kept document of {name}, got {label!r};"
+                f"an anomalous label must occur in {name}, got {label!r};"
                 f" there are {', '.join(sorted(known))}"
             )
     parts: dict[int, str] = {}
@@ -154,7 +154,7 @@ def assign_parts(
 def _group_rows(
     recipe: Recipe, labels: Sequence[tuple[str, ...]], anomalous: frozenset[str]
 ) -> dict[str, list[int]]:
-    """The documents that the paper uses, by their anomalous label; the normal ones have ``""``."""
+    """Group the documents that the paper uses by their anomalous label, ``""`` if normal."""
     groups: dict[str, list[int]] = {}
     for row, some in enumerate(labels):
         normal = set(some) - anomalous

@@ -1,8 +1,8 @@
-"""Which language documents are written in, as far as a sample of them says.
+"""Guesses the language of documents from a sample of them.
 
-Some scripts decide by themselves. Among languages that share a script, stop words do: each running
-word gives one vote, which the languages that have it as a stop word share. Nothing but the texts of
-the sample has a say.
+Some scripts identify a language. Among languages that share a script, stop words decide: each
+token is one vote, split between the languages in whose list of stop words it is. The guess depends
+on nothing but the texts of the sample.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from atd_dask.text.languages import (
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
 
-# Less says too little: so many letters; and for the language with most votes, such a share of all
-# running words, and so many times the votes of the next. Text in a known language has a share of
-# about 0.2 to 0.5; in a language akin to one of them, such as Galician, of about 0.1.
+# The least evidence for a guess: the letters of the sample, the share of all tokens that vote for
+# the winner, and the ratio of its votes to those of the runner-up. Text in a known language has a
+# share of 0.2 to 0.5, text in a related one, such as Galician, about 0.1.
 LEAST_LETTERS = 200
 LEAST_SHARE = Fraction(1, 7)
 LEAST_LEAD = Fraction(11, 10)
 
-# A sample has the beginnings of so many documents.
+# How much a sample takes: shards, documents per shard, characters per document.
 SAMPLE_SHARDS, SAMPLE_DOCUMENTS, SAMPLE_CHARACTERS = 20, 100, 1000
 
-# Letters that tell a language from all others listed here; the first that has enough is taken.
+# Letters that distinguish a language from all others listed here; the first match wins.
 _SCRIPTS = {
     "thai": THAI,
     "lao": LAO,
@@ -58,8 +58,8 @@ _SCRIPTS = {
     "hebrew": "\u05d0-\u05ea",
     "serbian": "\u0452\u045b",  # Macedonian has neither
 }
-# Of the letters of a text in these languages, others are more: kana stand among Han, and a few
-# letters are Yiddish or Serbian alone.
+# In these languages the distinguishing letters are a minority: kana stand among Han characters, and
+# only a few letters are specific to Yiddish or Serbian.
 _SHARES = {"japanese": Fraction(1, 10), "yiddish": Fraction(1, 100), "serbian": Fraction(1, 200)}
 _PATTERNS = {language: re.compile(f"[{letters}]") for language, letters in _SCRIPTS.items()}
 _LETTER = re.compile(rf"[^\W\d_]|[{UNSPACED}]")
@@ -67,19 +67,19 @@ _LETTER = re.compile(rf"[^\W\d_]|[{UNSPACED}]")
 
 @dataclass(frozen=True)
 class Guess:
-    """A language, `other` where the sample does not say, and a sentence about it."""
+    """A language, or `other` if the sample does not tell, and a sentence about it."""
 
     language: str
     words: str
 
 
 def guess_language(texts: Iterable[str]) -> Guess:
-    """The language that most of the texts are written in."""
+    """Return the language that most of the texts are written in."""
     texts = list(texts)
     lower = "\n".join(texts).lower()
     n_letters = len(_LETTER.findall(lower))
     if n_letters < LEAST_LETTERS:
-        return _give_up(f"the documents have too few letters to tell their language ({n_letters})")
+        return _give_up(f"the documents have too few letters to guess their language ({n_letters})")
     for language, pattern in _PATTERNS.items():
         if len(pattern.findall(lower)) >= _SHARES.get(language, Fraction(1, 2)) * n_letters:
             return _say(language)
@@ -90,7 +90,7 @@ def _ask_stop_words(texts: Iterable[str]) -> Guess:
     options = TextOptions(stop_words="none", stemmer="none", min_letters=1, segmentation="bigrams")
     tokeniser = Tokeniser(replace(options, language="other"))
     running = Counter(word for text in texts for word in tokeniser.words(text))
-    # Malay shares most of its words with Indonesian, which has stems.
+    # Malay shares most of its words with Indonesian, which has a stemmer.
     languages = sorted((WITH_STOP_WORDS | {"english"}) - {"malaysian"})
     asked = {language: find_stop_words(language) for language in languages}
     votes: dict[str, Fraction] = dict.fromkeys(asked, Fraction(0))
@@ -100,7 +100,7 @@ def _ask_stop_words(texts: Iterable[str]) -> Guess:
             votes[language] += Fraction(count, len(having))
     best, second = sorted(asked, key=lambda language: (-votes[language], language))[:2]
     if votes[best] < LEAST_SHARE * running.total():
-        return _give_up("the documents have few stop words of any language that is known here")
+        return _give_up("the documents have few stop words of any known language")
     if votes[best] < LEAST_LEAD * votes[second]:
         return _give_up(f"the documents may be {_name(best)} or {_name(second)}")
     return _say(best)
@@ -124,12 +124,12 @@ def _say(language: str) -> Guess:
 
 def _give_up(why: str) -> Guess:
     return Guess(
-        "other", f"{why}: no stems and no stop words unless corpus.text.language says more"
+        "other", f"{why}: no stemming and no stop words unless you set corpus.text.language"
     )
 
 
 def sample_texts(shards: Iterable[Shard]) -> Iterator[str]:
-    """The beginnings of the first documents of the first shards: the same on any cluster."""
+    """Yield the beginnings of the first documents of the first shards, the same on any cluster."""
     for shard in islice(shards, SAMPLE_SHARDS):
         documents = (item for item in shard.read() if isinstance(item, Document))
         for document in islice(documents, SAMPLE_DOCUMENTS):

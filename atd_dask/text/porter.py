@@ -1,8 +1,8 @@
-"""Porter's stems of English words, with NLTK's departures: what the corpora of the paper have.
+"""The Porter stemmer with NLTK's extensions, which the paper's corpora were made with.
 
-The steps and their names are those of M. F. Porter, *An algorithm for suffix stripping*, 1980. NLTK
-departs from them for short words, for -ied and -y, in a few suffixes, and by a list of words. Its
-package takes seconds to load in every process, for this one function; a test compares both.
+The steps are numbered as in M. F. Porter, *An algorithm for suffix stripping*, 1980. NLTK differs
+in short words, -ied and -y, a few suffixes, and a list of irregular words. Importing NLTK would
+take seconds in every process; a test compares the two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 VOWELS = frozenset("aeiou")
 
-# Words that no rule gets right.
+# Words that the rules get wrong.
 IRREGULAR = {
     "skies": "sky",
     "sky": "sky",
@@ -31,7 +31,7 @@ IRREGULAR = {
     "succeed": "succeed",
 }
 
-# A suffix and what takes its place; of those that a word ends with, the first one decides.
+# Suffixes and their replacements; the first suffix that matches decides.
 PLURALS = (("sses", "ss"), ("ies", "i"), ("ss", "ss"), ("s", ""))
 DOUBLE_SUFFIXES = (
     ("ational", "ate"),
@@ -72,7 +72,7 @@ LAST_SUFFIXES = (
 
 
 def stem(word: str) -> str:
-    """The stem of a word."""
+    """Return the stem of a word."""
     word = word.lower()
     if word in IRREGULAR:
         return IRREGULAR[word]
@@ -146,7 +146,7 @@ def _tidy(word: str) -> str:
 
 
 def _replace(word: str, rules: tuple[tuple[str, str], ...], applies: Callable[[str], bool]) -> str:
-    """The word with its suffix replaced, if the rule applies to what stands before that."""
+    """Replace the suffix of a word if the rule applies to what precedes it."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             rest = word[: len(word) - len(suffix)]
@@ -155,7 +155,7 @@ def _replace(word: str, rules: tuple[tuple[str, str], ...], applies: Callable[[s
 
 
 def _is_consonant(word: str, index: int) -> bool:
-    """Whether the letter is none of the vowels; y is a consonant after a vowel and at the start."""
+    """Return whether a letter is a consonant; y is one after a vowel and at the start."""
     letter = word[index]
     if letter == "y":
         return index == 0 or not _is_consonant(word, index - 1)
@@ -163,7 +163,7 @@ def _is_consonant(word: str, index: int) -> bool:
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant."""
+    """Count how often a vowel is followed by a consonant."""
     count, after_vowel = 0, False
     for index, letter in enumerate(word):
         vowel = letter in VOWELS or (letter == "y" and index > 0 and not after_vowel)
@@ -181,7 +181,7 @@ def _ends_double_consonant(word: str) -> bool:
 
 
 def _ends_short(word: str) -> bool:
-    """Whether it ends with consonant, vowel and consonant, the last one not w, x or y; or is a
+    """Return whether a word ends in consonant, vowel and consonant other than w, x and y, or is a
     vowel and a consonant."""
     last = len(word) - 1
     if last == 1:

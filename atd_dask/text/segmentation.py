@@ -1,6 +1,6 @@
-"""Words of scripts that are written without blanks: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
+"""Segments text without spaces into words: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
 
-ICU knows the words of all of them. Without it, a run of such letters is cut into overlapping pairs.
+ICU knows the words of all of them. Without ICU, a run of such letters is cut into bigrams.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from atd_dask.text.languages import UNSPACED
 
 SEGMENTATIONS = ("auto", "icu", "bigrams")
 MISSING = (
-    "ICU is missing, so text in scripts without blanks between words is cut into pairs of letters:"
-    " install atd-dask[segmentation] for words"
+    "ICU is not installed, so text in scripts without spaces between words is cut into bigrams:"
+    " install atd-dask[segmentation] to get words"
 )
 
-# Where each word of a run begins and ends in it.
+# Yields the start and the end of each word of a run.
 Segmenter = Callable[[str], Iterable[tuple[int, int]]]
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether a word has a letter of a script without blanks between words."""
+    """Return whether a word has a letter of a script without spaces between words."""
     return _UNSPACED.search(word) is not None
 
 
 @cache
 def choose_segmentation(wanted: str) -> str:
-    """`icu` or `bigrams`, whichever `auto` stands for here."""
+    """Resolve `auto` to `icu` if it is installed, or else to `bigrams`."""
     if wanted != "auto":
         return wanted
     return "icu" if find_spec("icu4py") else "bigrams"
@@ -42,7 +42,7 @@ def choose_segmentation(wanted: str) -> str:
 
 @cache
 def find_segmenter(wanted: str) -> Segmenter:
-    """What cuts runs into words. Where `auto` finds no ICU, a warning says so at the first run."""
+    """Return a function that cuts runs into words. If `auto` finds no ICU, the first run warns."""
     if choose_segmentation(wanted) == "bigrams":
         return _warn_and_cut if wanted == "auto" else cut_pairs
     try:
@@ -52,7 +52,7 @@ def find_segmenter(wanted: str) -> Segmenter:
             "corpus.text.segmentation: icu needs ICU wherever text is read: install"
             " atd-dask[segmentation] here and on every worker"
         ) from None
-    # The dictionaries are chosen by the script, not by this locale.
+    # ICU chooses its dictionary by the script, not by this locale.
     return lambda run: WordBreaker(run, "en").segments()
 
 
@@ -67,9 +67,9 @@ def _warn_and_cut(run: str) -> Iterator[tuple[int, int]]:
 
 
 def cut_pairs(run: str) -> Iterator[tuple[int, int]]:
-    """Every letter with the one that follows it, marks being part of their letter; the run itself
-    if there is one letter alone."""
-    # A letter that opens a run is one even if it is a mark that has lost its letter.
+    """Yield the bigrams of a run, or the run itself if it has a single letter. Marks belong to the
+    letter before them."""
+    # The first character of a run counts as a letter, even if it is a stray mark.
     starts = [index for index, char in enumerate(run) if index == 0 or char.isalpha()]
     bounds = [*starts, len(run)]
     if len(bounds) == 2:

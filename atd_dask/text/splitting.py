@@ -1,4 +1,4 @@
-"""Text to runs: what may be a word, and where it stands, in any script, in numbers and in code."""
+"""Splits text into runs that may be words, in any script, in numbers and in code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from atd_dask.text.segmentation import Segmenter, find_segmenter
 
 TOKENS = ("words", "words+numbers", "code")
 
-# What varies from line to line of a log, in the order in which it is looked for. Text is in lower
-# case here.
+# What varies from line to line of a log, in order of precedence. Text is in lower case here.
 MASKS = {
     "<time>": r"""\d{4}[-/]\d\d[-/]\d\d
             (?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|\ ?[+-]\d\d:?\d\d)?)?
@@ -29,29 +28,29 @@ MASKS = {
     "<number>": r"""[+-]?(?:\d+(?:\.\d+)?(?:[mun]?s|[kmgt]?i?b)|\d+(?:[.,]\d+)+|\d{4,})""",
 }
 
-# Letters that are seen in no print: they join, or may break, a word.
+# Invisible characters that join a word, or mark where it may be broken.
 _JOINERS = "\u200c\u200d\xad"
 
 
 class Splitter:
     """Finds the runs of a text that may be words, by one rule for each kind of `tokens`.
 
-    Letters make runs with the marks on them. In scripts without blanks, a run is cut into words.
-    With numbers, digits count as letters, and a point or comma between digits ends no run. In
-    code, names are cut where a capital or a low line shows it, and what varies from line to line
-    is masked: see `MASKS`.
+    Letters and their marks make runs. In scripts without spaces, a run is segmented into words.
+    With numbers, digits count as letters, and a point or comma between digits does not end a run.
+    In code, names are cut at capitals and underscores, and what varies from line to line is masked:
+    see `MASKS`.
     """
 
     def __init__(self, tokens: str, only_ascii: bool, segmentation: str, capitals: str) -> None:
         self._pattern = _compile(tokens, only_ascii)
         self._in_code = tokens == "code"
         self._segmentation = segmentation
-        # Python's lower case of the Turkish capital has two characters; of all others, one.
+        # In Python the lower case of the Turkish İ has two characters; all others have one.
         self._capitals = str.maketrans({"İ": "i"} | ({"I": "ı"} if capitals == "turkish" else {}))
         self._segment: Segmenter | None = None
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Each run, in lower case or as its mask, with where it begins and ends in `text`."""
+        """Yield each run, in lower case or as its mask, with its start and end in `text`."""
         lower = text.translate(self._capitals).lower()
         for match in self._pattern.finditer(lower):
             start, end = match.span()
@@ -78,7 +77,7 @@ class Splitter:
 @cache
 def _compile(tokens: str, only_ascii: bool) -> re.Pattern[str]:
     marks, numerals = ("", "") if only_ascii else _find_classes()
-    # What makes words, and what they may begin with: letters, digits too, low lines too.
+    # What words consist of and may start with: letters, digits, underscores.
     beyond = "" if only_ascii else rf"{numerals}{UNSPACED}"
     begins, goes_on = {
         "words": ("a-z", "a-z") if only_ascii else (r"^\W\d_", r"^\W\d_"),
@@ -92,7 +91,7 @@ def _compile(tokens: str, only_ascii: bool) -> re.Pattern[str]:
     word = f"{begin}{go_on}*" + (f"(?:{'|'.join(further)})*" if further else "")
     kinds = []
     if tokens == "code":
-        # Whole or not at all: no mask begins or ends within a name or a number.
+        # A mask never starts or ends within a name or a number.
         kinds += [rf"(?<![\w.:])((?x:{pattern}))(?![\w])" for pattern in MASKS.values()]
     if not only_ascii:
         kinds.append(f"(?P<unspaced>[{UNSPACED}]+)")
@@ -102,9 +101,9 @@ def _compile(tokens: str, only_ascii: bool) -> re.Pattern[str]:
 
 @cache
 def _find_classes() -> tuple[str, str]:
-    """For character classes: the marks that letters may have, and the numerals that are neither
+    """Return character classes: the marks that letters may have, and the numerals that are neither
     letters nor digits, such as ² and Ⅷ."""
-    # Beyond the second plane there are Han letters, and marks in one place.
+    # Beyond the second plane there are only Han characters, and one block of marks.
     chars = [*map(chr, range(0x20000)), *map(chr, range(0xE0100, 0xE01F0))]
     marks = (c for c in chars if unicodedata.category(c) in ("Mn", "Mc"))
     numerals = (c for c in chars if c.isalnum() and not c.isalpha() and not c.isdecimal())
@@ -122,8 +121,9 @@ def _join_ranges(chars: Iterable[str]) -> str:
 
 
 def _cut_name(name: str) -> Iterator[tuple[int, int]]:
-    """The parts of getHTTPStatus_code2: cut at low lines, before a capital behind a small letter or
-    a digit, and before the last of several capitals if a small letter follows."""
+    """Yield the parts of a name such as getHTTPStatus_code2. It is cut at underscores, before a
+    capital that follows a small letter or a digit, and before the last of several capitals if a
+    small letter follows."""
     start = 0
     for index in range(1, len(name) + 1):
         if index == len(name) or name[index] == "_" or _begins(name, index):

@@ -1,14 +1,14 @@
 """The synthetic corpus of the ATD paper, section 4.2, with its ground truth.
 
-Ten normal topics over 3000 words, 30 of them salient in each topic, and two anomalous topics. A
+There are ten normal topics over 3000 words, with 30 salient words each, and two anomalous topics. A
 document has Poisson(50) words, 0.85 of them from its dominant topic and the rest from the other
-normal topics in equal parts. An anomalous document has two dominant topics with equal parts, its
-own and a normal one. Train and validation have 300 documents of each normal topic; test has 200,
-and 30 of each anomalous topic.
+normal topics in equal parts. An anomalous document has two dominant topics in equal parts, its own
+and a normal one. Train and validation have 300 documents of each normal topic; test has 200, and 30
+of each anomalous topic.
 
-Topics are Dirichlet draws whose concentrations were fitted to the authors' corpus. Two oddities of
-that corpus are mended: normal test documents hold nothing of the anomalous topics, and every word
-of validation and test, the salient ones of the anomalous topics included, occurs in training.
+Topics are drawn from Dirichlet distributions fitted to the authors' corpus. Two oddities of that
+corpus are fixed: normal test documents have nothing of the anomalous topics, and every word of
+validation and test, including the salient words of the anomalous topics, occurs in training.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ OTHER_CONCENTRATION = 0.045
 
 
 def generate(seed: int, part: str) -> CountedCorpus:
-    """The part `train`, `validation` or `test`, in an order that tells nothing; a document's label
-    is the number of its topic."""
+    """Generate `train`, `validation` or `test`, in random order; the label of a document is the
+    number of its topic."""
     if part not in PARTS:
         raise InputError(f"a synthetic part must be one of {', '.join(PARTS)}, got {part!r}")
     return CountedCorpus(tuple(map(_word, range(N_WORDS))), partial(_draw_part, seed, part))
 
 
 def ground_truth(seed: int) -> dict[str, dict[str, float]]:
-    """For the label of every topic its salient words with their probabilities."""
+    """Map the label of each topic to its salient words and their probabilities."""
     topics, salient = _draw_topics(seed)
     return {
         str(topic): {_word(word): float(topics[topic, word]) for word in words}
@@ -72,8 +72,8 @@ def _draw_part(seed: int, part: str) -> Iterator[CountBatch]:
 
 
 def _draw_normal_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]]:
-    """Word probabilities (k, w) of the normal topics, and the salient words of each: topic 0 has
-    them among the first 300 words, topic 1 among the next, and so on."""
+    """Return the word probabilities (k, w) of the normal topics, and the salient words of each:
+    those of topic 0 are among the first 300 words, those of topic 1 among the next, and so on."""
     stream = open_stream(seed, "synthetic/normal topics")
     block = N_WORDS // N_NORMAL
     choices = [np.arange(k * block, (k + 1) * block) for k in range(N_NORMAL)]
@@ -81,9 +81,12 @@ def _draw_normal_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]
 
 
 def _draw_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]]:
-    """As `_draw_normal_topics` for all topics, with the words that occur in training only. The
-    anomalous topics have their salient words where the last normal topic has its own, one among
-    every other word there and one among the rest, so that they share none."""
+    """Return the same as `_draw_normal_topics` for all topics, over the words that occur in
+    training.
+
+    The salient words of the anomalous topics are among the 300 of the last normal topic, those of
+    one at even and those of the other at odd positions, so that they share none.
+    """
     topics, salient = _draw_normal_topics(seed)
     train = _draw_documents(seed, "train", topics)
     words = np.unique(train.terms).astype(np.int64)
@@ -100,7 +103,7 @@ def _draw_topics(seed: int) -> tuple[NDArray[np.float64], list[list[int]]]:
 def _draw_probabilities(
     stream: np.random.Generator, words: NDArray[np.int64], choices: list[NDArray[np.int64]]
 ) -> tuple[NDArray[np.float64], list[list[int]]]:
-    """Topics over `words`, one for each set of words from which its salient words are chosen."""
+    """Draw topics over `words`, one for each set of words to choose salient words from."""
     concentrations = np.zeros((len(choices), N_WORDS))
     concentrations[:, words] = OTHER_CONCENTRATION * N_WORDS / len(words)
     salient = []
@@ -112,7 +115,7 @@ def _draw_probabilities(
 
 
 def _normalise(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    # The last running sum: unlike np.sum, it adds in one fixed order.
+    # Unlike np.sum, cumsum adds in a fixed order.
     return weights / np.cumsum(weights, axis=1)[:, -1:]
 
 
@@ -143,7 +146,7 @@ def _draw_documents(seed: int, part: str, topics: NDArray[np.float64]) -> CountB
 
 
 def _mixture(label: int, topics: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Word probabilities (w) of the documents with a label."""
+    """Return the word probabilities (w) of documents with a label."""
     dominant = [label, PARTNERS[label]] if label in PARTNERS else [label]
     others = [topic for topic in range(N_NORMAL) if topic not in dominant]
     mixture = np.zeros(N_WORDS)

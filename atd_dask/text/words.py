@@ -1,4 +1,4 @@
-"""Text to words: lower case, runs of letters, stop words, stems."""
+"""Turns text into words: lower case, runs of letters, stop words, stems."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ LETTERS = ("unicode", "ascii")
 STOP_WORDS = ("language", "english-1", "none")
 STEMMERS = ("language", "porter-nltk", "none")
 
-# A longer run of letters is no word but an encoded file; the stemmer's recursion grows with it.
+# A longer run of letters is an encoded file, not a word, and the stemmer recurses over it.
 MAX_LETTERS = 100
 
-# At some 200 bytes a word, a memo stays under 50 MB.
+# At about 200 bytes per word, a memo stays under 50 MB.
 MEMO_WORDS = 200_000
 
-# Lower case for ASCII letters, a blank for every other byte.
+# Lower case for ASCII letters, a space for every other byte.
 _ASCII = bytes(ord(chr(b).lower()) if chr(b).isalpha() and b < 128 else 32 for b in range(256))
-# Letters, but also numerals such as ² and Ⅷ, which no short pattern leaves out.
+# Matches letters, but also numerals such as ² and Ⅷ, which no short pattern excludes.
 _UNICODE_RUN = re.compile(r"[^\W\d_]+")
 _UNICODE = _UNICODE_RUN.findall
 _ASCII_RUN = re.compile(r"[a-z]+")
 
-# Two characters are enough for a word that has one of these.
+# A word with one of these needs only two characters.
 _DENSE = re.compile(rf"[\d{DENSE}]")
 ENOUGH = 2
 
-# To the kernel that counts runs, only letters and what is beyond ASCII belongs to a run. No letter
-# is where these are put.
+# The kernel that counts runs sees only letters and non-ASCII bytes, so these characters move to
+# code points that are no letters.
 _VEIL = {ord(char): 0xE000 + ord(char) for char in "0123456789.,<>"}
 _UNVEIL = {veiled: char for char, veiled in _VEIL.items()}
 
 
 class Tokeniser:
-    """Gives the words of a text as `TextOptions` asks for them.
+    """Splits text into words as `TextOptions` says.
 
     A word is a run of letters of the lower-cased text that has at least `min_letters` and at most
-    `MAX_LETTERS` letters and is no stop word. Only then is it stemmed: a stem may be shorter than
-    `min_letters` or equal a stop word. Whatever is no letter ends a word, NUL and U+FFFD included.
+    `MAX_LETTERS` letters and is not a stop word. It is stemmed after that, so a stem may be shorter
+    than `min_letters` or equal a stop word. Anything but a letter ends a word, including NUL and
+    U+FFFD.
 
-    That is all for English words and for ASCII letters. Otherwise runs are those of a `Splitter`,
-    and are folded to one form first. Two characters are enough for a word with a digit, or with a
-    letter of a script in which words are short, such as Han, kana, Hangul and Thai. Only a word of
-    letters is stemmed.
+    That is all for English words and ASCII letters. Otherwise a `Splitter` finds the runs, and they
+    are normalised first. Two characters are enough for a word with a digit or with a letter of a
+    script in which words are short, such as Han, kana, Hangul and Thai. Only words of letters are
+    stemmed.
     """
 
     def __init__(self, options: TextOptions) -> None:
@@ -77,7 +78,7 @@ class Tokeniser:
             self._splitter = Splitter(
                 options.tokens, self._only_ascii, options.segmentation, options.language
             )
-        # ASCII letters make words in every language alike, but for the Turkish I.
+        # ASCII letters make the same words in every language, except for the Turkish I.
         self._splits_ascii = options.tokens == "words" and options.language != "turkish"
         names = {
             key: ENGLISH[key] if options.language == "english" else options.language
@@ -94,11 +95,11 @@ class Tokeniser:
         return type(self), (self._options,)
 
     def words(self, text: str) -> list[str]:
-        """The words of `text` in their order, each as often as it occurs."""
+        """Return the words of `text` in order, with repetitions."""
         return list(filter(None, map(self._word_of.__getitem__, self.split(text))))
 
     def split(self, text: str) -> list[str]:
-        """The runs of `text` that may be words, lower-cased, in their order."""
+        """Return the runs of `text` that may be words, lower-cased, in order."""
         if self._splitter is not None and not (self._splits_ascii and text.isascii()):
             return [run for _, _, run in self._splitter.find(text)]
         if self._only_ascii or text.isascii():
@@ -109,8 +110,8 @@ class Tokeniser:
         return "".join(char if char.isalpha() else " " for char in " ".join(runs)).split()
 
     def locate(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """The words of `text` as `words` gives them, each with where its run begins and ends in
-        `text`. Where letters are cut into pairs, these overlap."""
+        """Yield the words that `words` returns, each with the start and end of its run in `text`.
+        Bigrams overlap."""
         for start, end, run in self._find_runs(text):
             word = self._word_of[run]
             if word:
@@ -121,7 +122,7 @@ class Tokeniser:
             yield from self._splitter.find(text)
             return
         lower = text.lower()
-        # A few capitals have two characters in lower case.
+        # The lower case of a few capitals has two characters.
         source: Sequence[int] = range(len(text))
         if len(lower) != len(text):
             source = [index for index, char in enumerate(text) for _ in char.lower()]
@@ -130,23 +131,23 @@ class Tokeniser:
                 yield source[start], source[end - 1] + 1, lower[start:end]
 
     def encode(self, text: str) -> bytes:
-        """UTF-8 that has the runs of `text` as runs of ASCII letters of either case and bytes
-        beyond ASCII; `decode` gives a run back."""
+        """Encode `text` as UTF-8 in which its runs are runs of ASCII letters and non-ASCII bytes.
+        `decode` restores a run."""
         if self._splitter is not None and not (self._splits_ascii and text.isascii()):
             return " ".join(self.split(text)).translate(_VEIL).encode("utf-8")
         if text.isascii():
             return text.encode("ascii")
         if self._only_ascii:
-            # Python's lower case first: beyond ASCII some characters become ASCII letters.
+            # Lower case first: some non-ASCII characters become ASCII letters.
             return text.lower().encode("ascii", "replace")
         return " ".join(self.split(text)).encode("utf-8")
 
     def decode(self, run: bytes) -> str:
-        """A run of what `encode` gave."""
+        """Decode a run of encoded text."""
         return run.decode().translate(_UNVEIL) if self._splitter is not None else run.decode()
 
     def normalise(self, run: str) -> str | None:
-        """The word that a run stands for; None for one that is dropped."""
+        """Return the word for a run, or None if it is dropped."""
         run = self._fold(run)
         least = self._options.min_letters
         if self._splitter is not None and least > ENOUGH and _DENSE.search(run):
@@ -162,7 +163,7 @@ class Tokeniser:
 
 
 def _cut_at_numerals(lower: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The letters of a run that may have numerals such as ² in it."""
+    """Yield the runs of letters in a run that may contain numerals such as ²."""
     if lower[start:end].isalpha():
         yield start, end
         return
@@ -175,14 +176,14 @@ def _cut_at_numerals(lower: str, start: int, end: int) -> Iterator[tuple[int, in
 
 
 def _is_stemmed(run: str) -> bool:
-    """Whether it is a word, not a mask nor anything with a digit."""
+    """Return whether a run has letters only: no mask, no digits."""
     return run[0] != "<" and not any(map(str.isdecimal, run))
 
 
 class _Memo(dict[str, str | None]):
-    """The word of each run of letters that was met, worked out once for each.
+    """Remembers the word for each run of letters.
 
-    Full, it is emptied: the words in use come back at once.
+    When it is full it is emptied; words in use are soon back.
     """
 
     def __init__(self, normalise: Callable[[str], str | None]) -> None:
@@ -199,13 +200,13 @@ class _Memo(dict[str, str | None]):
 
 
 def stop_words(name: str) -> frozenset[str]:
-    """The words of the list `name`: `none`, `english-1`, or the list of a language."""
+    """Return the stop words of the list `name`: `none`, `english-1` or a language."""
     return frozenset() if name == "none" else find_stop_words(name)
 
 
 @cache
 def _stemmer(name: str) -> Callable[[str], str]:
-    """The stemmer, with a memo that all tokenisers of a process share: stems are slow to make."""
+    """Return a stemmer with a memo that all tokenisers of a process share: stemming is slow."""
     if name == "none":
         return str
     if name != "porter-nltk":

@@ -45,7 +45,7 @@ def test_a_script_that_fails_is_told(monkeypatch):
     monkeypatch.setattr(first_find, "SCRIPT", "import sys; sys.exit('no room')")
     result = CliRunner().invoke(atd, SMALL)
     assert result.exit_code == 1
-    assert "the script must run to its end, but: no room" in result.stderr
+    assert "the script failed: no room" in result.stderr
 
 
 @pytest.mark.long

@@ -172,7 +172,7 @@ def test_a_missing_package_is_a_sentence(monkeypatch):
     assert result.stdout == ""
     assert result.stderr == (
         "error: the packages to compare with must be installed, but gensim and sklearn and tomotopy"
-        " cannot be found: pip install 'atd-dask[bench]'\n"
+        " are missing: pip install 'atd-dask[bench]'\n"
     )
 
 

@@ -45,7 +45,7 @@ def test_a_job_that_fails_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(whole_job, "COMMAND", failing)
     result = invoke(tmp_path, monkeypatch)
     assert result.exit_code == 1
-    assert "the job must run to its end, but: no room" in result.stderr
+    assert "the job failed: no room" in result.stderr
 
 
 @pytest.mark.long

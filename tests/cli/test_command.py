@@ -103,7 +103,7 @@ def test_interruption_ends_with_a_sentence_and_status_130(name: str, tmp_path: P
     assert out == ""
     assert err.splitlines() == [
         "c: ingest, train, detect (output runs/c)",
-        "error: Stopped on request; run the same command again to go on.",
+        "error: Stopped on request; run the same command again to resume.",
     ]
 
 
@@ -235,8 +235,8 @@ STAGES: dict[str, tuple[RunProducts, list[str]]] = {
     "train": (
         RunProducts(null_model=MODEL),
         [
-            "null model: 4 topics, BIC 1,234.5, 1.25 topics a document, 7.0 words of its",
-            "  own a topic",
+            "null model: 4 topics, BIC 1,234.5, 1.25 topics per document, 7.0 salient words",
+            "  per topic",
             "null model: elsewhere",
         ],
     ),
@@ -370,24 +370,24 @@ def test_a_finished_run_starts_no_cluster(job: Job, tmp_path: Path) -> None:
         (
             DamagedStoreError("chunk 3 is not as it was written"),
             1,
-            "error: DamagedStoreError: chunk 3 is not as it was written; --verbose shows where it"
-            " came from",
+            "error: DamagedStoreError: chunk 3 is not as it was written; --verbose shows the"
+            " traceback",
         ),
         (
             RuntimeError("one \x1b[31m\ntwo"),
             1,
-            "error: RuntimeError: one �[31m; --verbose shows where it came from",
+            "error: RuntimeError: one �[31m; --verbose shows the traceback",
         ),
         (
             BrokenPipeError("a worker has gone"),
             1,
-            "error: ConnectionError: a worker has gone; --verbose shows where it came from",
+            "error: ConnectionError: a worker has gone; --verbose shows the traceback",
         ),
-        (MemoryError(), 1, "error: MemoryError; --verbose shows where it came from"),
+        (MemoryError(), 1, "error: MemoryError; --verbose shows the traceback"),
         (
             KeyboardInterrupt(),
             130,
-            "error: Stopped on request; run the same command again to go on.",
+            "error: Stopped on request; run the same command again to resume.",
         ),
     ],
 )

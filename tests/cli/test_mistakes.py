@@ -237,7 +237,7 @@ MISTAKES = {
         "train conf.yaml", (), ("there is no store at", "ingest it first")
     ),
     "a report of what is no run": Mistake(
-        "report nothing", (), ("made from the output folder of a run, but nothing has no result",)
+        "report nothing", (), ("needs the output folder of a run, but nothing has no result",)
     ),
     "the verification of a file": Mistake(
         "verify conf.yaml", (), ("must be a store or a folder with stores", "is neither")

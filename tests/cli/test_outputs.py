@@ -250,7 +250,7 @@ def test_the_stream_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_task_that_waits_for_the_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atd_dask.progress.SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setattr("atd_dask.progress.POLL_SECONDS", 0.001)
     told = threading.Event()
 
     class Lines(PlainLines):
@@ -270,7 +270,7 @@ def test_a_task_that_waits_for_the_compiler_says_so(monkeypatch: pytest.MonkeyPa
     assert len(lines) == 3
 
 
-def test_a_task_that_gets_on_at_once_has_no_excuse() -> None:
+def test_a_task_that_advances_at_once_has_no_note() -> None:
     stream = io.StringIO()
     with Progress(PlainLines(stream)).task("read", 2, "pages", lambda: False) as task:
         task.advance(2)

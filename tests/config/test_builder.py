@@ -134,7 +134,7 @@ def test_good_values(tmp_path: Path, text: str, name: str, value: object) -> Non
         ("foreign: {share: 2}", "foreign.share must be at most 1, got 2"),
         ("file: lost", "file must be something else, got lost"),
         ("foreign: {shar: 3}", "foreign.shar is not a known key: did you mean foreign.share?"),
-        ("foreign: {qqq: 3}", "foreign.qqq is not a known key: known are share"),
+        ("foreign: {qqq: 3}", "foreign.qqq is not a known key: the keys are share"),
     ],
 )
 def test_bad_values(tmp_path: Path, text: str, problem: str) -> None:
@@ -192,7 +192,7 @@ def test_keys_are_described_from_the_same_fields() -> None:
     assert shown["free"] == ("a mapping of keys to values", "`{}`")
     assert shown["inner.size"] == (
         "a whole number, at least 1 and at most 9",
-        "none: it must be given",
+        "none, required",
     )
     assert shown["foreign.share"] == ("a number, at most 1", "`0.5`")
     assert shown["file"] == ("a path or URL", "`f`")

@@ -52,36 +52,36 @@ def test_consistent(tmp_path: Path, text: str) -> None:
         ),
         (
             SOURCES + "  dataset: reuters\n",
-            "corpus.dataset must stand without train, validation, test, got it with train and test"
+            "corpus.dataset may not be set with train, validation, test, got it with train and test"
             " (c.yaml, line 4)",
         ),
         (
             SOURCES + "  anomalous: [x]\n",
-            "corpus.anomalous must stand with corpus.dataset, got no dataset (c.yaml, line 4)",
+            "corpus.anomalous may only be set with corpus.dataset, got no dataset (c.yaml, line 4)",
         ),
         (
             SOURCES + "  path: a\n",
-            "corpus.path must stand with corpus.dataset, got no dataset (c.yaml, line 4)",
+            "corpus.path may only be set with corpus.dataset, got no dataset (c.yaml, line 4)",
         ),
         (
             "corpus: {dataset: synthetic, path: a}\n",
-            "corpus.path must stand with a dataset that is not generated, got synthetic"
+            "corpus.path may only be set with a dataset that is not generated, got synthetic"
             " (c.yaml, line 1)",
         ),
         (
             "corpus: {dataset: reuters, validation_share: 0.1}\n",
-            "corpus.validation_share must stand without corpus.validation and dataset, got one of"
-            " them (c.yaml, line 1)",
+            "corpus.validation_share may not be set with corpus.validation or dataset, got both"
+            " (c.yaml, line 1)",
         ),
         (
             SOURCES.replace("path: a}", "path: a, labels: a}", 1),
-            "corpus.train.labels must stand with the format ldac or npz, got jsonl"
+            "corpus.train.labels may only be set with the format ldac or npz, got jsonl"
             " (c.yaml, line 2)",
         ),
         (
             COUNTS.replace("path: a}", "path: a, text_field: x}", 1),
-            "corpus.train.text_field must stand with the format jsonl, csv, tsv or parquet, got"
-            " ldac (c.yaml, line 2)",
+            "corpus.train.text_field may only be set with the format jsonl, csv, tsv or parquet,"
+            " got ldac (c.yaml, line 2)",
         ),
         (
             SOURCES.replace(", path: a", "", 1),
@@ -89,7 +89,7 @@ def test_consistent(tmp_path: Path, text: str) -> None:
         ),
         (
             SOURCES.replace("path: a", "path: a, encoding: utf-16", 1),
-            "corpus.train.encoding must be an encoding that leaves ASCII as it is, such as utf-8 or"
+            "corpus.train.encoding must be an encoding that extends ASCII, such as utf-8 or"
             " latin-1, got utf-16 (c.yaml, line 2)",
         ),
         (
@@ -99,12 +99,12 @@ def test_consistent(tmp_path: Path, text: str) -> None:
         ),
         (
             COUNTS + "evaluation:\n  anomalous: [x]\n",
-            "evaluation.anomalous must stand with corpus.test.labels, got no labels"
+            "evaluation.anomalous may only be set with corpus.test.labels, got no labels"
             " (c.yaml, line 5)",
         ),
         (
             DATASET + "sweep: {window: 1}\n",
-            "corpus.dataset must stand without the section sweep, got both (c.yaml, line 1)",
+            "corpus.dataset may not be set with the section sweep, got both (c.yaml, line 1)",
         ),
         (
             "sweep: {window: 1}\n"
@@ -125,17 +125,17 @@ def test_consistent(tmp_path: Path, text: str) -> None:
         (
             DATASET + "detection: {significance: {level: 0.0001}}\n",
             "detection.significance.replicates must be enough for a p-value of 0.0001, got 1000,"
-            " which give no less than 0.001 (c.yaml, line 2)",
+            " with which none is below 0.001 (c.yaml, line 2)",
         ),
         (
             DATASET + "detection: {repeats: 3, significance: {replicates: 99, searches: 0}}\n",
-            "detection.significance.replicates must be enough for a p-value of 0.01, got 99, which"
-            " give no less than 0.015 in 3 repeats (c.yaml, line 2)",
+            "detection.significance.replicates must be enough for a p-value of 0.01, got 99, with"
+            " which none is below 0.015 in 3 repeats (c.yaml, line 2)",
         ),
         (
             SOURCES + "sweep: {window: 1}\ndetection: {repeats: 3}\n",
-            "detection.repeats must be 1 for sweeps, which keep one null model, and by it know the"
-            " clusters of before, from sweep to sweep, got 3 (c.yaml, line 5)",
+            "detection.repeats must be 1 for sweeps, which keep one null model from sweep to sweep"
+            " to recognise known clusters, got 3 (c.yaml, line 5)",
         ),
         (
             DATASET + "cluster: {}\n",
@@ -149,11 +149,11 @@ def test_consistent(tmp_path: Path, text: str) -> None:
         ),
         (
             DATASET + "cluster: {address: x, kwargs: {}}\n",
-            "cluster.kwargs must stand beside cluster.class, got it alone (c.yaml, line 2)",
+            "cluster.kwargs may only be set with cluster.class, got it alone (c.yaml, line 2)",
         ),
         (
             DATASET + "cluster: {address: x, adapt: {}}\n",
-            "cluster.adapt must stand beside cluster.class, got it alone (c.yaml, line 2)",
+            "cluster.adapt may only be set with cluster.class, got it alone (c.yaml, line 2)",
         ),
         (
             DATASET + "cluster: {address: x, security: {ca: a, cert: a}}\n",

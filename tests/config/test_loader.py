@@ -21,19 +21,19 @@ def test_a_former_name_is_read_with_a_warning(conf):
     told = []
     config = load(conf, ["detection.mothers=4"], told.append)
     assert (config.detection.donors, config.detection.seeds) == (4, 3)
-    assert told == ["detection.mothers is called detection.donors now (--set detection.mothers=4)"]
+    assert told == ["detection.mothers is now called detection.donors (--set detection.mothers=4)"]
     conf.write_text(CONFIG.replace("seeds", "mothers"))
-    with pytest.warns(FutureWarning, match=r"mothers is called detection\.donors now \(.*line 2\)"):
+    with pytest.warns(FutureWarning, match=r"mothers is now called detection\.donors \(.*line 2\)"):
         assert load(conf).detection.donors == 3
 
 
 def test_a_former_name_in_python():
-    with pytest.warns(FutureWarning, match=r"detection\.mothers is called detection\.donors now"):
+    with pytest.warns(FutureWarning, match=r"detection\.mothers is now called detection\.donors"):
         assert make_detection({"mothers": 2}).donors == 2
 
 
 def test_both_names_are_one_too_many(conf):
     told = []
-    with pytest.raises(ConfigError, match=r"mothers must not stand beside detection\.donors"):
+    with pytest.raises(ConfigError, match=r"mothers may not be set with detection\.donors"):
         load(conf, ["detection.mothers=4", "detection.donors=4"], told.append)
     assert told == []

@@ -211,10 +211,10 @@ def test_an_interrupted_detection_goes_on(tmp_path, problem, expected, moment):
             super().save_scores(index, scores)
             Interrupting.calls += 1
             if Interrupting.calls == moment:
-                raise InterruptedDetectionError
+                raise InterruptedDetectionError("interrupted by the test")
 
     checkpoints = Checkpoints(str(tmp_path), "key")
-    with pytest.raises(InterruptedDetectionError):
+    with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
         run(problem, checkpointer=Interrupting(checkpoints))
     done = []
     original = ClusterBootstrap.scores
@@ -306,9 +306,9 @@ def test_proposals_are_not_made_again(tmp_path, problem, expected, monkeypatch):
     class Interrupting(DetectionCheckpointer):
         def save_proposals(self, index, proposals):
             super().save_proposals(index, proposals)
-            raise InterruptedDetectionError
+            raise InterruptedDetectionError("interrupted by the test")
 
-    with pytest.raises(InterruptedDetectionError):
+    with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
         run(problem, checkpointer=Interrupting(checkpoints))
     monkeypatch.setattr(cluster_search, "grow_groups", None)
     checkpointer = DetectionCheckpointer(checkpoints)
@@ -365,11 +365,11 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, problem):
             super().save_growth(index, growth)
             grown.append(growth)
             if len(grown) == 9:
-                raise InterruptedDetectionError
+                raise InterruptedDetectionError("interrupted by the test")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_search, "SECONDS_BETWEEN", 0)
-        with pytest.raises(InterruptedDetectionError):
+        with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
             run(problem, checkpointer=Interrupting(checkpoints), **alone)
         kept = DetectionCheckpointer(checkpoints).load_growth(1)
         assert len(kept.steps) == 9

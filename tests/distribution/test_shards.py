@@ -146,9 +146,9 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, stores, c
             super().save_growth(index, growth)
             grown.append(growth)
             if len(growth.steps) == 9:
-                raise InterruptedDetectionError
+                raise InterruptedDetectionError("interrupted by the test")
 
-    with pytest.raises(InterruptedDetectionError):
+    with pytest.raises(InterruptedDetectionError, match="interrupted by the test"):
         run(stores, checkpointer=Interrupting(checkpoints), **alone)
     assert [len(growth.steps) for growth in grown] == list(range(10))
     monkeypatch.setattr(cluster_search.ShardedClusterSearch, "_preview", None)

@@ -218,12 +218,12 @@ def check_resumption(folder, training, restarts, expected, is_moment):
                 inner(state)
                 states.append(state)
                 if is_moment(states):
-                    raise InterruptedSearchError
+                    raise InterruptedSearchError("interrupted by the test")
 
             return keep
 
     broken = Interrupting(checkpointer.checkpoints, seconds_between=0)
-    with pytest.raises(InterruptedSearchError):
+    with pytest.raises(InterruptedSearchError, match="interrupted by the test"):
         train_restarts(training, restarts, checkpointer=broken)
     assert checkpointer.load(0, training_shared(training)) is not None
     assert digest(train_restarts(training, restarts, checkpointer=checkpointer)) == expected

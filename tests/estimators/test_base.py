@@ -93,7 +93,7 @@ def test_a_search_needs_the_words():
     model = ParsimoniousTopicModel(vocabulary=counts)
     grid = {"parsimonioustopicmodel__n_topics": [1, 2]}
     search = GridSearchCV(make_pipeline(counts, model), grid, cv=2, error_score="raise")
-    with pytest.raises(InputError, match="got one that is not fitted; where a search or memory="):
+    with pytest.raises(InputError, match="got one that is not fitted; if a grid search or memory="):
         search.fit(TEXTS)
     words = sorted({word for text in TEXTS for word in text.split()})
     counts.set_params(vocabulary=words)

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import sparse as pydata_sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -15,8 +16,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
+from atd_dask.estimators.corpora import as_corpus
 from atd_dask.estimators.given import Columns, write_given
-from atd_dask.estimators.topic_model import as_corpus
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import NullModel, write_model
@@ -189,6 +190,8 @@ class TestDocuments:
             sparse.csr_matrix,
             sparse.csc_array,
             lambda counts: sparse.coo_array(counts.astype(float)),
+            pydata_sparse.COO.from_numpy,
+            lambda counts: pydata_sparse.GCXS.from_numpy(counts, compressed_axes=(0,)),
             lambda counts: counts.astype(np.uint8),
             lambda counts: counts.tolist(),
             lambda counts: tuple(map(tuple, counts.tolist())),
@@ -322,24 +325,24 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("name", "value", "message"),
         [
-            ("n_topics", 0, "n_topics must be a number from 1 on, .* got 0"),
+            ("n_topics", 0, "n_topics must be a number of at least 1, .* got 0"),
             ("n_topics", (3, 2), r"n_topics must be .* got \(3, 2\)"),
             ("n_topics", (0, 2), r"n_topics must be .* got \(0, 2\)"),
             ("n_topics", (1, 2, 3), r"n_topics must be .* got \(1, 2, 3\)"),
             ("n_topics", 2.5, "n_topics must be .* got 2.5"),
             ("n_topics", "ab", "n_topics must be .* got 'ab'"),
             ("n_topics", None, "n_topics must be .* got None"),
-            ("step", 0, "step must be a whole number from 1 on, got 0"),
+            ("step", 0, "step must be a whole number of at least 1, got 0"),
             ("widen", "no", "widen must be True or False, got 'no'"),
-            ("limit", 0, "limit must be a whole number from 1 on, got 0"),
-            ("restarts", 0, "restarts must be a whole number from 1 on, got 0"),
-            ("restarts", 1.5, "restarts must be a whole number from 1 on, got 1.5"),
-            ("max_iterations", 0, "max_iterations must be a whole number from 1 on, got 0"),
-            ("tolerance", -1e-4, "tolerance must be a number from 0 on, got -0.0001"),
-            ("tolerance", math.nan, "tolerance must be a number from 0 on, got nan"),
-            ("tolerance", "1e-4", "tolerance must be a number from 0 on, got '1e-4'"),
-            ("random_state", -1, "random_state must be a whole number from 0 on, got -1"),
-            ("random_state", None, "random_state must be a whole number from 0 on, got None"),
+            ("limit", 0, "limit must be a whole number of at least 1, got 0"),
+            ("restarts", 0, "restarts must be a whole number of at least 1, got 0"),
+            ("restarts", 1.5, "restarts must be a whole number of at least 1, got 1.5"),
+            ("max_iterations", 0, "max_iterations must be a whole number of at least 1, got 0"),
+            ("tolerance", -1e-4, "tolerance must be a number of at least 0, got -0.0001"),
+            ("tolerance", math.nan, "tolerance must be a number of at least 0, got nan"),
+            ("tolerance", "1e-4", "tolerance must be a number of at least 0, got '1e-4'"),
+            ("random_state", -1, "random_state must be a whole number of at least 0, got -1"),
+            ("random_state", None, "random_state must be a whole number of at least 0, got None"),
             ("compatibility", "paprr", "compatibility must be 'paper' or 'authors', got 'paprr'"),
         ],
     )
@@ -499,9 +502,9 @@ def break_matrix(kind):
 
 @pytest.mark.parametrize("kind", ["coo", "csc", "indptr", "descending", "negative", "indices"])
 def test_a_matrix_that_contradicts_itself_is_a_sentence(kind, tmp_path):
-    with pytest.raises(InputError, match="a matrix of counts must be whole, but: "):
+    with pytest.raises(InputError, match="a matrix of counts must be valid, but: "):
         as_corpus(break_matrix(kind), None)
-    with pytest.raises(InputError, match="normal must be a whole matrix of counts, but: "):
+    with pytest.raises(InputError, match="normal must be a valid matrix of counts, but: "):
         write_given(break_matrix(kind), "normal", Columns(None, None, None), None, tmp_path)
 
 

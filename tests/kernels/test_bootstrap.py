@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels import alternative, philox
 from atd_dask.kernels.alternative import NullContext, train_alternative
-from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool, count_reaching
+from atd_dask.kernels.bootstrap import ClusterBootstrap, MembershipTest, Pool
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.fitting import fit_block
 from tests import naive
@@ -136,10 +138,11 @@ def test_as_many_replicates_reach_a_share_as_in_a_loop(case):
         shares.append(share)
     assert all(0 <= share <= 1 for share in shares)
     share = sorted(shares)[15]
-    arguments = (bootstrap.fitter, topic, pool, theta[0], int(counts[0].sum()), share, KEY)
+    test = MembershipTest(0, theta[0], int(counts[0].sum()), share, KEY, range(30), 30)
     reaching = sum(other >= share for other in shares)
-    assert count_reaching(*arguments, range(30), 30) == reaching
-    assert count_reaching(*arguments, range(30), reaching - 1) >= reaching
+    assert test.count(bootstrap.fitter, topic, pool) == reaching
+    test = replace(test, limit=reaching - 1)
+    assert test.count(bootstrap.fitter, topic, pool) >= reaching
 
 
 @given(cases())

@@ -32,7 +32,7 @@ def test_topics_equal_the_loops(seed, steps):
         for each in zip(counts, [beta] * 6, prior, start, strict=True)
     ]
     gamma, mass = start.copy(), np.zeros_like(beta)
-    infer_topics(*make_block(counts).arrays, beta, prior, gamma, mass, steps, 0.0)
+    infer_topics(make_block(counts).arrays, beta, prior, gamma, mass, steps, 0.0)
     np.testing.assert_allclose(gamma, [one for one, _ in expected], rtol=1e-10)
     np.testing.assert_allclose(mass, sum(one for _, one in expected), rtol=1e-10)
 
@@ -59,9 +59,8 @@ def test_steps_end_where_nothing_changes():
     results = []
     for steps in (500, 5000):
         gamma = start.copy()
-        infer_topics(
-            *make_block(counts).arrays, beta, prior, gamma, np.zeros_like(beta), steps, 1e-12
-        )
+        rows = make_block(counts).arrays
+        infer_topics(rows, beta, prior, gamma, np.zeros_like(beta), steps, 1e-12)
         results.append(gamma)
     np.testing.assert_allclose(results[0], results[1], rtol=1e-8)
     assert gammaln(results[0]).sum() != gammaln(start).sum()

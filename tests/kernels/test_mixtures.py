@@ -28,7 +28,8 @@ def test_maximise_reaches_the_best_proportions(seed, m, n):
     p = np.zeros(n)
     mix(rows, active, theta, p, m, n)
     scratch = np.zeros(m), np.zeros(n), np.zeros(n)
-    maximise(counts, rows, active, theta, p, *scratch, m, n, counts.sum())
+    mixture = mixtures.Mixture(counts, rows, active, theta, p, *scratch)
+    maximise(mixture, m, n, counts.sum())
     reached = log_likelihood(counts, p, n)
     best = naive.document_log_likelihood(
         counts, naive.best_proportions(counts, rows, range(m), 2000), rows

@@ -39,6 +39,7 @@ from tests.kernels.test_statistics import dense
 fill_rows = callable_kernel(workspaces.fill_rows)
 load_document = callable_kernel(workspaces.load_document)
 log_likelihood = callable_kernel(mixtures.log_likelihood)
+current_mixture = callable_kernel(mixtures.current_mixture)
 maximise = callable_kernel(mixtures.maximise)
 mix = callable_kernel(mixtures.mix)
 
@@ -191,19 +192,7 @@ def best_mixture(table, document, active):
     work.active[:m] = active
     work.theta[:m] = 1 / m
     mix(work.rows, work.active, work.theta, work.p, m, n)
-    maximise(
-        work.counts,
-        work.rows,
-        work.active,
-        work.theta,
-        work.p,
-        work.g,
-        work.direction,
-        work.terms,
-        m,
-        n,
-        length,
-    )
+    maximise(current_mixture(work), m, n, length)
     theta = np.zeros(table.n_topics)
     theta[active] = work.theta[:m]
     return theta, log_likelihood(work.counts, work.p, n), work.log_choose

@@ -251,7 +251,7 @@ def test_a_job_that_is_stopped_again_and_again(
             continue  # at its end already, or before there was anything to stop in good order
         events = [json.loads(line) for line in met[1]]
         assert events[-1]["facts"] == {
-            "message": "Stopped on request; run the same command again to go on."
+            "message": "Stopped on request; run the same command again to resume."
         }
         assert [event for event in events if event["level"] != "info"] == events[-1:]
     finish(tmp_path)

@@ -202,16 +202,17 @@ def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
     assert (unusual["size"], unusual["cluster"]) == (3, 1)
     print_clusters(Result.from_json(result))
     out = " ".join(capsys.readouterr().out.split())
-    assert "copies: 2 groups (8 documents) that training lacks; the largest: 5 documents, qq" in out
+    assert "near-duplicates: 2 groups (8 documents) without a match in training;" in out
+    assert "the largest: 5 documents, qq" in out
     assert f"{result['clusters'][0]['size']} + 2" in out
 
 
 def test_the_page_tells_of_copies_after_the_clusters(folder, result):
     page = (folder / "out/report.html").read_text()
-    assert "8 documents in 2 groups of near-copies" in page
+    assert "8 documents in 2 groups of near-duplicates" in page
     assert page.index('id="cluster-1"') < page.index('id="copies"') < page.index('id="evaluation"')
-    assert "2 copies</summary>" in page
-    assert "4 copies</summary>" in page
+    assert "2 near-duplicates</summary>" in page
+    assert "4 near-duplicates</summary>" in page
     assert SPAM[:100] in page
     assert 'in <a href="#cluster-1">cluster 1</a>' in page
 
@@ -263,4 +264,4 @@ def test_copies_in_a_sweep(tmp_path, client):
     told = {one.id for one in alert.clusters[0].documents}
     assert {"day1-unusual-0", "again-0", "again-1", "again-2"} <= told
     assert not {"spam-0", "circular-0"} & told
-    assert "7 documents in 2 groups of near-copies" in (folder / "report.html").read_text()
+    assert "7 documents in 2 groups of near-duplicates" in (folder / "report.html").read_text()

@@ -139,9 +139,9 @@ def test_scores_of_another_result_are_not_shown(folder, result):
 def test_a_result_of_the_same_inputs_is_reused(folder, client, result, monkeypatch):
     monkeypatch.setattr(stage, "detect_clusters", None)
     assert detect(make_config(folder), client) == result
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
         detect(make_config(folder, "detection.seeds=9"), client)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
         detect(make_config(folder), client, fresh=True)
 
 

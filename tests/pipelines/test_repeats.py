@@ -104,11 +104,11 @@ def test_repeats_that_are_finished_are_reused(trained, folder, client, tmp_path,
     def stop(*arguments):
         calls.append(arguments)
         if len(calls) > kept:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt("stopped by the test")
         return find(*arguments)
 
     monkeypatch.setattr(detection, "detect_clusters", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="stopped by the test"):
         detect(config, client)
     assert not (tmp_path / "run/out/result.json").exists()
     calls.clear()

@@ -93,14 +93,16 @@ def test_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(atd, ["report", str(tmp_path / "none")])
     assert done.exit_code == 2
     assert done.stderr == (
-        f"error: a report is made from the output folder of a run, but {tmp_path}/none has no"
+        f"error: a report needs the output folder of a run, but {tmp_path}/none has no"
         " result.json: name the folder that the run wrote to\n"
     )
 
 
 def test_a_result_of_another_format_is_no_result(tmp_path: Path) -> None:
     run = make_run(tmp_path, format="atd-dask-result/9")
-    with pytest.raises(InputError, match=r"of the format atd-dask-result/1, but .*json is none"):
+    with pytest.raises(
+        InputError, match=r"of the format atd-dask-result/1, but .*json has another"
+    ):
         write_report(str(run))
 
 
@@ -109,20 +111,20 @@ def test_clusters_without_their_support_come_from_an_earlier_version(tmp_path: P
     result = json.loads((run / "result.json").read_text())
     del result["clusters"][0]["support"]
     (run / "result.json").write_text(json.dumps(result))
-    with pytest.raises(InputError, match=r"result\.json were found by an earlier version: run"):
+    with pytest.raises(InputError, match=r"result\.json come from an earlier version: run"):
         write_report(str(run))
 
 
 def test_stores_that_were_made_anew_are_noticed(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     write_corpus(run / "corpus" / "test.zarr", seed=2)
-    with pytest.raises(InputError, match=r"result\.json must come from the stores beside it"):
+    with pytest.raises(InputError, match=r"result\.json must come from the stores next to it"):
         write_report(str(run))
     make_run(run)
     model = make_model()
     search = tuple(replace(record, bic=record.bic + 1) for record in model.restarts[0])
     write_model(run / "null_model.zarr", replace(model, restarts=(search,)))
-    with pytest.raises(InputError, match=r"result\.json must come from the stores beside it"):
+    with pytest.raises(InputError, match=r"result\.json must come from the stores next to it"):
         write_report(str(run))
 
 

@@ -131,7 +131,7 @@ def test_the_tables(made):
     text = (folder / "out/tables.md").read_text()
     assert result.stdout.startswith(text)
     assert "## Table 2. Comparison on Reuters" in text
-    assert "## Table 2, told the true numbers. Comparison on Reuters" in text
+    assert "## Table 2, given the true numbers. Comparison on Reuters" in text
     assert "## Table 3. Sample words" in text
     row = next(line for line in text.splitlines() if line.startswith("| coffee |"))
     assert row.split("|")[5].strip() == "1.00"
@@ -184,7 +184,7 @@ def test_without_scikit_learn(monkeypatch, tmp_path):
     result = CliRunner().invoke(atd, ["reproduce", "--output", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert result.stderr == (
-        "error: the methods to compare with need scikit-learn, which cannot be found:"
+        "error: the baselines need scikit-learn, which is not installed:"
         " pip install 'atd-dask[baselines]'\n"
     )
     assert not (tmp_path / "out").exists()

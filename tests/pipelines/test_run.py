@@ -183,7 +183,7 @@ def test_a_run_that_is_stopped_goes_on(expected, tmp_path):
         out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (130, "")
     lines = err.splitlines()
-    assert lines[-1] == "error: Stopped on request; run the same command again to go on."
+    assert lines[-1] == "error: Stopped on request; run the same command again to resume."
     assert lines[-2].startswith("train: stopped, ")
     assert not (output / NAME).exists()
     told = read(tmp_path, "run.json")

@@ -192,7 +192,7 @@ def dying_at(write=None, name=None):
             dead = dead or n_writes == write or Path(target).name == name
             # A thread of a worker would take its task along, for which Dask would wait.
             if dead and threading.current_thread() is threading.main_thread():
-                raise DeadError
+                raise DeadError("killed by the test")
             return move(self, target)
 
         return moved
@@ -267,7 +267,7 @@ def test_a_sweep_that_dies_again_and_again(tmp_path, client, undisturbed):
 def test_a_sweep_that_was_cut_off_is_finished_and_newer_documents_follow(tmp_path, client):
     prepare(tmp_path)
     add_day(tmp_path, 1)
-    with dying_at(name="result.json"), pytest.raises(DeadError):
+    with dying_at(name="result.json"), pytest.raises(DeadError, match="killed by the test"):
         run_sweep(tmp_path, client)
     assert (tmp_path / "out/sweeps/0001/plan.json").exists()
     assert read_state(str(tmp_path / "out")).sweep == 0

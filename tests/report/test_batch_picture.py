@@ -155,15 +155,15 @@ def test_without_a_cluster_documents_are_counted() -> None:
     root = check_drawing(made.drawing)
     assert len(root.findall("rect[@class='bar']")) > 20
     assert not root.findall("path")
-    assert "There is no cluster to which one could belong." in made.sentence
+    assert "There is no cluster that they could belong to." in made.sentence
     assert made.legend == ()
 
 
 def test_documents_without_a_known_word_are_left_out() -> None:
     made = view(make_scores([6.0, None, 7.0], [1.0, None, 2.0]), make_members(1, [0]))
-    assert made.sentence.endswith(" 1\xa0document without a known word is left out.")
+    assert made.sentence.endswith(" 1\xa0document without known words is left out.")
     made = view(make_scores([6.0, None, None]))
-    assert made.sentence.endswith(" 2\xa0documents without a known word are left out.")
+    assert made.sentence.endswith(" 2\xa0documents without known words are left out.")
 
 
 def test_many_documents_are_counted_in_squares() -> None:
@@ -192,7 +192,7 @@ def test_the_bound_on_the_bytes(n_clusters: int, share: float) -> None:
     assert size <= MOST_BYTES
     assert count_marks(made.drawing, "mark") <= MOST_MARKS
     if share == 1.0:
-        assert "one in 42 is drawn" in made.sentence
+        assert "One in 42 documents of clusters is drawn" in made.sentence
 
 
 def test_the_largest_picture() -> None:

@@ -32,12 +32,14 @@ def test_repeats_with_other_null_models() -> None:
         )
     )
     for sentence in (
-        "Training and search were made 5 times,",
-        "This was found by some and is not significant: candidate 3 , 3 documents about coffe",
+        "Training and search were run 5 times,",
+        "This was found in some repeats and is not significant: candidate 3 , 3 documents about"
+        " coffe",
         "(in 2 of 5).",
-        "Found in 5 of 5 repeats, each with a null model of its own; p-value over all of them"
+        "Found in 5 of 5 repeats, each with its own null model; the p-value over all of them is"
         " 0.002. Against",
-        "p-value over all of them 0.005. It is shown as repeat 2 has it, the first that found it.",
+        "p-value over all of them is 0.005. The one shown is that of repeat 2, the first to find"
+        " it.",
         "It was found in 2 of 5 repeats, but its p-value over all of them is above the level of"
         " 0.01.",
         "Found in none of 5 repeats,",

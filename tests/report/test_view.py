@@ -42,8 +42,7 @@ def test_the_verdict_names_size_and_words() -> None:
         "One significant cluster was found in 1,700 documents: 1 document about ship."
     )
     assert say(make_sources(make_cluster(words=["x", "y"]))) == (
-        "One significant cluster was found in 1,700 documents: 3 documents that lack words that are"
-        " usual."
+        "One significant cluster was found in 1,700 documents: 3 documents that lack usual words."
     )
 
 
@@ -55,22 +54,22 @@ def test_the_verdict_on_many_clusters_is_short() -> None:
     )
 
 
-def test_clusters_of_earlier_sweeps_that_go_on() -> None:
+def test_clusters_of_earlier_sweeps_with_new_documents() -> None:
     sources = make_sources(make_cluster(significant=False))
     news = [make_news("new", ["no"], ["a"]), make_news("continuing", ["gulf", "iran"], ["b", "c"])]
     text = Page(render(tell(sources, sweep={"clusters": news}))).text
-    assert "Clusters of earlier sweeps that go on: " in text
+    assert "Clusters of earlier sweeps with new documents: " in text
     assert "what it is about 3 2 12 gulf iran new documents b , c " in text
-    assert "go on" not in Page(render(sources)).text
+    assert "earlier sweeps" not in Page(render(sources)).text
 
 
 def test_the_verdict_where_nothing_was_found() -> None:
     assert say(make_sources(make_cluster(significant=False))) == (
         "No significant cluster was found in 1,700 documents; the best candidate, 3 documents, has"
-        " no more support than chance finds."
+        " no more support than expected by chance."
     )
     assert say(make_sources(make_cluster(significant=False, **UNSEARCHED))).endswith(
-        "; the best candidate, 3 documents, did not pass the test."
+        "; the best candidate, 3 documents, failed the test."
     )
     assert say(make_sources()) == (
         "No significant cluster was found in 1,700 documents; there was no candidate to test."
@@ -81,7 +80,7 @@ def test_the_verdict_where_nothing_was_found() -> None:
 @pytest.mark.parametrize(
     ("others", "sentence"),
     [
-        ({}, "None of 49 bootstrap clusters scored higher: p = 0.02, the smallest value that so"),
+        ({}, "None of 49 bootstrap clusters scored higher: p = 0.02, the smallest possible"),
         ({"score": 46.0, "p_value": 0.06}, "2 of 49 bootstrap clusters scored higher: p = 0.06."),
         ({"bootstrap_scores": [], "p_value": 1.0}, "No bootstrap cluster could be drawn"),
         (
@@ -93,30 +92,33 @@ def test_the_verdict_where_nothing_was_found() -> None:
             {"support": 1.5, "search_p_value": 0.75},
             "has 1.5, which 2 of the 3 searches reached (search p-value 0.75).",
         ),
-        (UNSEARCHED, "so nothing accounts for the search that"),
+        (UNSEARCHED, "so nothing corrects for having picked"),
         (
             {"significant": False, **UNSEARCHED},
-            "Its p-value, 0.02, is above the level of 0.01; the test ended as soon as that was",
+            "Its p-value, 0.02, is above the level of 0.01; the test stopped once that was",
         ),
         (
             {"significant": False, "support": -1.0},
-            "Documents that bear out its topic are as frequent among the normal ones.",
+            "Documents on its topic are just as frequent among normal documents.",
         ),
         (
             {"significant": False, "support": 12.0},
-            "1 of 3 searches in held-out normal documents found as much support.",
+            "1 of 3 searches in held-out normal documents found at least as much support.",
         ),
         (
             {"significant": False, "support": 1.0, "reference_support": [3.0, 1.0]},
-            "Every search in held-out normal documents found as much support.",
+            "Every search in held-out normal documents found at least as much support.",
         ),
         (
             {"significant": False, "support": 12.5},
             "Its search p-value, 0.25, is above the level of 0.01.",
         ),
-        ({"significant": False, "bootstrap_scores": [], **UNSEARCHED}, "It could not be tested: "),
-        ({}, "From one document it grew in 4 steps;"),
-        ({}, "In those with a hollow dot the new topic was not significant."),
+        (
+            {"significant": False, "bootstrap_scores": [], **UNSEARCHED},
+            "It could not be tested, because ",
+        ),
+        ({}, "It grew from one document in 4 steps;"),
+        ({}, "In steps with a hollow dot the new topic was not significant."),
         ({}, "The cluster is the first 3 documents."),
     ],
 )
@@ -142,11 +144,11 @@ def test_a_cluster_of_one_document() -> None:
 
 def test_what_the_figures_mean_is_said() -> None:
     text = Page(render(make_sources())).text
-    assert "The support of a cluster says how much more frequent documents" in text
-    assert "Neither is the probability that the cluster is a false alarm" in text
+    assert "The support of a cluster measures how much more frequent documents" in text
+    assert "Neither is the probability of a false alarm" in text
     text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
-    assert "not the probability that the cluster is a false alarm" in text
-    assert "Nor does it account for the search" in text
+    assert "not the probability of a false alarm" in text
+    assert "does not correct for having picked the cluster" in text
     assert "support" not in text
 
 
@@ -167,7 +169,7 @@ def test_failed_candidates_are_folded() -> None:
     assert page.find("details") == [{"class": "reading fold"}] + [{"class": "candidate"}] * 3
     assert "Three candidates that failed None of these is significant." in page.text
     assert "3 documents support 7.0 coffe export quota brazil 1 of 3 searches in" in page.text
-    assert "3 documents support 5.0 no word that is more frequent than usual" in page.text
+    assert "3 documents support 5.0 no words that are more frequent than usual" in page.text
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert [name for name in ids if name and name.startswith("cluster-")] == [
         f"cluster-{n}" for n in (1, 2, 3, 4)
@@ -263,16 +265,16 @@ def test_evaluation() -> None:
     summary = {"group": {"f1": 0.84, "auc": 0.79}, "individual": {"f1": 0.9, "auc": 0.88}}
     text = Page(render(tell(sources, evaluation=summary))).text
     assert "1 coffee 0.99 0.88 0.92 0.85" in text
-    assert "2 none of them – – – –" in text
+    assert "2 none – – – –" in text
     assert "mean of the significant clusters 0.84 0.79" in text
 
 
 def test_the_null_model() -> None:
     sources = make_sources()
     text = Page(render(sources)).text
-    assert "What is usual: 2 topics" in text
+    assert "What is normal: 2 topics" in text
     assert "oil barrel no words of its own" in text
-    assert b"BIC for 3 numbers of topics; it is least, 110, at 2." in render(sources)
+    assert b"BIC for 3 numbers of topics; the lowest, 110, is at 2." in render(sources)
     fixed = tell(sources, null_model={"order_search": [{"n_topics": 2, "bic": 110.25}]})
     assert "No other number of topics was tried." in Page(render(fixed)).text
 
@@ -400,10 +402,13 @@ def test_copies_are_folded_and_escaped() -> None:
     sources = tell(sources, copies=[group] * (MOST_GROUPS + 1))
     page = render(replace(sources, links={901: "https://example.org/901"})).decode()
     assert "<script>alert" not in page
-    assert f"{cluster['size']}\N{NO-BREAK SPACE}documents and 103\N{NO-BREAK SPACE}copies" in page
-    assert "<summary>103 copies</summary>" in page
+    assert (
+        f"{cluster['size']}\N{NO-BREAK SPACE}documents and 103\N{NO-BREAK SPACE}near-duplicates"
+        in page
+    )
+    assert "<summary>103 near-duplicates</summary>" in page
     assert "The first 100; all are in <code>result.json</code>." in page
-    assert "204 documents in 51 groups of near-copies" in page
+    assert "204 documents in 51 groups of near-duplicates" in page
     assert "The first 50 of 51 groups" in page
     assert 'href="https://example.org/901"' in page
     assert f"row {row}<" in page

@@ -189,7 +189,7 @@ def test_pairs_of_letters_do_where_icu_is_missing(tmp_path, capsys, monkeypatch)
         summary = ingest(config, client, make_progress())
     choose_segmentation.cache_clear()
     told = "".join(capsys.readouterr())
-    assert told.count("install atd-dask[segmentation] for words") == 1
+    assert told.count("install atd-dask[segmentation] to get words") == 1
     store = CorpusStore.open(summary["train"].path)
     assert store.attributes["text"]["segmentation"] == "bigrams"
     assert {len(word) for word in store.vocabulary} == {2}

@@ -352,3 +352,12 @@ def test_unseen_words_are_looked_at_too(tmp_path):
         store.unseen()
     with pytest.raises(InputError, match=r"unseen/indices .* must be from 0 to"):
         store.unseen_rows(0, store.n_docs)
+
+
+def test_counts_as_an_array_of_the_package_sparse(tmp_path: Path) -> None:
+    store = write_corpus(tmp_path / "c.zarr")
+    array = store.to_sparse()
+    assert (array.shape, array.compressed_axes) == ((store.n_docs, store.n_words), (0,))
+    np.testing.assert_array_equal(array.todense(), store.matrix().toarray())
+    np.testing.assert_array_equal(array.sum(axis=1).todense(), store.lengths())
+    np.testing.assert_array_equal(store.to_sparse(unseen=True).todense(), store.unseen().toarray())

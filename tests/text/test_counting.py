@@ -222,7 +222,7 @@ def test_a_label_with_control_characters_is_cleaned_and_its_document_stays():
 
 
 def test_of_many_that_are_skipped_the_first_are_told_and_all_are_counted(monkeypatch):
-    monkeypatch.setattr(counting, "MOST_TOLD", 3)
+    monkeypatch.setattr(counting, "MOST_LISTED", 3)
     items = tuple(Skipped("no field text", f"a:{n}") for n in range(10))
     counts = count_shard(Texts((*items, Document("1", "one"))), PLAIN)
     assert len(counts.skipped) == 4

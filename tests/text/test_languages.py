@@ -239,8 +239,8 @@ def test_the_line_says_what_follows() -> None:
 @pytest.mark.parametrize(
     ("texts", "why"),
     [
-        (["Zu wenig"], "the documents have too few letters to tell their language (7)"),
-        (["qwrt zxcv bnmp "] * 100, "the documents have few stop words of any language"),
+        (["Zu wenig"], "the documents have too few letters to guess their language (7)"),
+        (["qwrt zxcv bnmp "] * 100, "the documents have few stop words of any known language"),
         (
             [SENTENCES["danish"], SENTENCES["norwegian"]] * 10,
             "the documents may be",
@@ -252,7 +252,7 @@ def test_where_it_cannot_be_known_nothing_is_stemmed(texts: list[str], why: str)
     assert guess.language == "other"
     assert guess.words.startswith(why)
     assert guess.words.endswith(
-        ": no stems and no stop words unless corpus.text.language says more"
+        ": no stemming and no stop words unless you set corpus.text.language"
     )
 
 

@@ -120,7 +120,7 @@ def test_pip_is_asked_next(cache: Path, tmp_path: Path) -> None:
 
 def test_when_nothing_works_the_message_says_what_to_do(cache: Path, tmp_path: Path) -> None:
     write_command(tmp_path, "python", "echo No matching distribution >&2; exit 1")
-    with pytest.raises(InputError, match="the dataset newsgroups must come") as failure:
+    with pytest.raises(InputError, match="the dataset newsgroups could not be obtained") as failure:
         locate("newsgroups")
     message = str(failure.value)
     for part in (
@@ -144,7 +144,7 @@ def test_when_nothing_works_the_message_says_what_to_do(cache: Path, tmp_path: P
         (lambda path: path.unlink(), "HTTP Error 404"),
         (
             lambda path: samples.write_tar(path, {"reut2-000.sgm": b'<REUTERS NEWID="1">'}),
-            "it must hold 4 documents, but has 1",
+            "it must have 4 documents, but has 1",
         ),
         (lambda path: samples.write_tar(path, {"README": b"-"}), "must hold files"),
     ],
@@ -199,7 +199,7 @@ def test_a_file_put_into_the_cache_by_hand_is_checked(cache: Path) -> None:
     hand_made = cache / "20news-bydate.tar.gz"
     hand_made.write_bytes(b"nothing")
     with pytest.raises(
-        InputError, match=r"20news-bydate.tar.gz must be a whole copy of newsgroups"
+        InputError, match=r"20news-bydate.tar.gz must be a complete copy of newsgroups"
     ):
         locate("newsgroups")
 
@@ -214,7 +214,7 @@ def test_the_original_goes_before_the_package(cache: Path) -> None:
 
 def test_a_cache_folder_that_cannot_be_used_is_named(cache: Path) -> None:
     cache.write_text("a file")
-    with pytest.raises(InputError, match=r"cache folder .* ATD_DASK_CACHE can name another"):
+    with pytest.raises(InputError, match=r"cache folder .* set ATD_DASK_CACHE to use another"):
         locate("reuters")
 
 

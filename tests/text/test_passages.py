@@ -62,7 +62,7 @@ def test_a_long_text_is_shown_by_its_richest_passage() -> None:
         assert [piece.kind for piece in pieces if piece.kind] == ["more"] * 3
         assert {"coffee", "exports,", "nothing", "here", "or", "there", "…"} == set(shown.split())
     assert passage.note.endswith(
-        f" of {len(text):,} characters: the passage with most words of the topic."
+        f" of {len(text):,} characters: the passage with the most words of the topic."
     )
 
 
