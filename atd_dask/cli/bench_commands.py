@@ -186,6 +186,23 @@ def bench_batch(documents: int, progress: Progress) -> None:
     _print_rows(measure(documents, progress))
 
 
+@bench.command("passes")
+@click.option(
+    "--documents",
+    multiple=True,
+    default=(10_000, 100_000),
+    type=click.IntRange(min=100),
+    show_default=True,
+    help="How many documents to make; several times for several rows.",
+)
+@logging_options
+def bench_passes(documents: tuple[int, ...], progress: Progress) -> None:
+    """Pass over generated documents on two workers, and see how the cost grows with them."""
+    from atd_dask.bench.training_passes import bench_passes as measure
+
+    _print_rows(measure(documents, progress))
+
+
 @bench.command("sweeps")
 @click.option("--days", default=365, type=click.IntRange(min=1), help="How many days to simulate.")
 @click.option("--documents", default=100, type=click.IntRange(min=20), help="Documents per day.")

@@ -78,7 +78,14 @@ class TopicsConfig:
 
     max: Annotated[int, Rule("the largest number of topics to try", at_least=2)] = 35
     min: Annotated[int, Rule("the smallest number of topics to try", at_least=1)] = 10
-    step: Annotated[int, Rule("how many topics to drop at a time", at_least=1)] = 1
+    step: Annotated[
+        int,
+        Rule(
+            "the step between numbers next to the best; before that, an eighth of the topics is"
+            " dropped at a time if that is more",
+            at_least=1,
+        ),
+    ] = 1
     widen: Annotated[
         bool,
         Rule(

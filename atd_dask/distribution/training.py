@@ -12,22 +12,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
+    BRANCHES,
+    HeldProportions,
     LocalPasses,
     Pass,
     Passes,
+    add_passes,
     anchors_in,
     assign_pass,
     fit_pass,
-    join_passes,
+    place_anchors,
 )
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.statistics import ExpectedCounts, count_words
@@ -208,11 +211,33 @@ def _select(
     )
 
 
+@dataclass(frozen=True)
+class ProportionsOnWorkers:
+    """Proportions that stay where their blocks were fitted. Dask makes them again, from the first
+    pass of their order on, when the worker that had them is gone."""
+
+    runner: Runner
+    kept: RemoteResults
+    starts: Ints  # of the blocks
+
+    def part(self, start: int, stop: int) -> Proportions:
+        index = int(np.searchsorted(self.starts, start))
+        (part,) = self.runner.ask(hold, self.kept, [(index, None)])
+        assert len(part) == stop - start
+        return cast(Proportions, part)
+
+    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
+        starts: list[int] = self.starts[:-1].tolist()
+        self.runner.ask_all(save_part, self.kept, save, starts)
+        return starts
+
+
 class ClusterPasses:
     """Passes with a task for each block.
 
-    The blocks and the model are held as results of tasks, which Dask makes again when the worker
-    that had them is gone. What cannot be made again, the state of the training, is at the client.
+    The blocks, the model and the proportions are held as results of tasks, which Dask makes again
+    when the worker that had them is gone. Statistics are added on the workers; one sum comes to the
+    client.
     """
 
     def __init__(self, runner: Runner, corpus: Corpus) -> None:
@@ -229,38 +254,77 @@ class ClusterPasses:
         self._runner.drop(self._blocks)
 
     def count_words(self) -> Ints:
-        nothing = [None] * len(self._blocks.results)
-        totals: Ints = sum(
-            self._runner.ask_all(count_in_block, self._blocks, self.n_words, nothing)
-        )
+        counts = self._runner.keep_all(count_in_block, self._blocks, self.n_words)
+        totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
         return totals
 
     def assign(self, table: WordTable) -> Pass:
-        nothing = [None] * len(self._blocks.results)
-        parts = self._runner.ask_all(assign_block, self._blocks, table, nothing)
-        return join_passes(parts, self._corpus.block_starts, self.n_words)
+        return self._add_up(self._runner.keep_all(assign_block, self._blocks, table))
 
-    def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
-        bounds = self._corpus.block_starts.tolist()
-        questions = [
-            (start.part(first, last), slope, anchors_in(anchors, first, last))
-            for first, last in pairwise(bounds)
-        ]
-        parts = self._runner.ask_all(fit_block, self._blocks, table, questions)
-        return join_passes(parts, self._corpus.block_starts, self.n_words)
+    def fit(
+        self,
+        table: WordTable,
+        start: Proportions | HeldProportions,
+        slope: Floats,
+        anchors: Ints,
+    ) -> Pass:
+        if isinstance(start, ProportionsOnWorkers):
+            starts = start.kept
+        else:
+            bounds = list(pairwise(self._corpus.block_starts.tolist()))
+            if isinstance(start, Proportions):
+                starts = self._runner.keep(hold_part, None, [start.part(*two) for two in bounds])
+            else:
+                starts = self._runner.keep(read_part, start, bounds)
+        given = (table, slope, anchors)
+        return self._add_up(self._runner.keep_all(fit_block, self._blocks, given, starts))
+
+    def _add_up(self, parts: RemoteResults) -> Pass:
+        kept = self._runner.keep_all(take_proportions, parts, None)
+        whole: Pass = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
+        starts = self._corpus.block_starts
+        return replace(whole, proportions=ProportionsOnWorkers(self._runner, kept, starts))
 
 
 def read_block(corpus: Corpus, index: int) -> Block:
     return corpus.block(index)
 
 
-def count_in_block(block: Block, n_words: int, _: None) -> Ints:
+def count_in_block(block: Block, n_words: int) -> Ints:
     return count_words(block, n_words)
 
 
-def assign_block(block: Block, table: WordTable, _: None) -> Pass:
-    return assign_pass(block, table)
+def add_totals(parts: Sequence[Ints], _: None) -> Ints:
+    totals: Ints = np.sum(parts, axis=0)
+    return totals
 
 
-def fit_block(block: Block, table: WordTable, question: tuple[Proportions, Floats, Ints]) -> Pass:
-    return fit_pass(block, table, *question)
+def assign_block(block: Block, table: WordTable) -> Pass:
+    return place_anchors(assign_pass(block, table), block.start)
+
+
+def fit_block(block: Block, given: tuple[WordTable, Floats, Ints], start: Proportions) -> Pass:
+    table, slope, anchors = given
+    mine = anchors_in(anchors, block.start, block.start + len(block))
+    # The proportions may come from another worker.
+    return place_anchors(fit_pass(block, table, align(start), slope, mine), block.start)
+
+
+def take_proportions(part: Pass, _: None) -> Proportions | HeldProportions:
+    return part.proportions
+
+
+def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
+    return add_passes(parts, n_words)
+
+
+def hold_part(_: None, part: Proportions) -> Proportions:
+    return cast(Proportions, align(part))
+
+
+def read_part(saved: HeldProportions, bounds: tuple[int, int]) -> Proportions:
+    return saved.part(*bounds)
+
+
+def save_part(part: Proportions, save: Callable[[int, Proportions], None], start: int) -> None:
+    save(start, part)

@@ -116,6 +116,9 @@ class Proportions:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def __sizeof__(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
     @classmethod
     def empty(cls, n_docs: int) -> Proportions:
         return cls(np.zeros(n_docs + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))

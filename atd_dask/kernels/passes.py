@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -13,18 +14,37 @@ from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.statistics import ExpectedCounts, add_counts, collect_block, count_words
 
+# How many passes are added at a time. The sum over a corpus is a tree over its blocks in their
+# order, whose shape depends on their number alone: any worker can add any part of it.
+BRANCHES = 8
+
+
+class HeldProportions(Protocol):
+    """The proportions of a corpus where they were made, block by block."""
+
+    def part(self, start: int, stop: int) -> Proportions:
+        """Those of one block, whose documents are from `start` to before `stop`."""
+
+    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
+        """Has `save` called where they are, with the first document of each block; gives these
+        documents."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """What documents give back: of a block, or of a whole corpus."""
 
-    proportions: Proportions
+    proportions: Proportions | HeldProportions
+    n_active: int  # topics of documents
     expected: ExpectedCounts
     log_likelihood: float
     cost: float  # Σ_d log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
     n_docs: int  # documents with a known word
     anchors: Ints  # topics: the document with most of the topic, -1 where none has it
     anchor_weights: Floats  # topics: θ_jd L_d of that document, -1 where none has it
+
+    def __sizeof__(self) -> int:
+        return sys.getsizeof(self.proportions) + sys.getsizeof(self.expected)
 
 
 class Passes(Protocol):
@@ -37,7 +57,13 @@ class Passes(Protocol):
 
     def assign(self, table: WordTable) -> Pass: ...
 
-    def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass: ...
+    def fit(
+        self,
+        table: WordTable,
+        start: Proportions | HeldProportions,
+        slope: Floats,
+        anchors: Ints,
+    ) -> Pass: ...
 
 
 def assign_pass(block: Block, table: WordTable) -> Pass:
@@ -61,7 +87,8 @@ def _close(
         table.n_topics, block.indptr, block.counts, *proportions.arrays
     )
     n_docs = int(np.count_nonzero(np.diff(proportions.indptr)))
-    return Pass(proportions, expected, log_likelihood, cost, n_docs, anchors, weights)
+    n_active = len(proportions.topics)
+    return Pass(proportions, n_active, expected, log_likelihood, cost, n_docs, anchors, weights)
 
 
 @kernel
@@ -89,10 +116,13 @@ def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):
     return anchors, weights
 
 
-def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
-    """The pass over a corpus whose blocks begin at the documents `starts`."""
-    if len(parts) == 1:
-        return parts[0]
+def place_anchors(part: Pass, start: int) -> Pass:
+    """The pass over a block that begins at the document `start`, as its corpus sees it."""
+    return replace(part, anchors=np.where(part.anchors < 0, -1, part.anchors + start))
+
+
+def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
+    """The sum of some passes over parts of a corpus, in their order, without the proportions."""
     log_likelihood = cost = 0.0
     for part in parts:
         log_likelihood += part.log_likelihood
@@ -100,16 +130,30 @@ def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
     weights = np.stack([part.anchor_weights for part in parts])
     home = weights.argmax(axis=0)
     topics = np.arange(len(home))
-    anchors = np.stack([part.anchors for part in parts])[home, topics]
     return Pass(
-        Proportions.concatenate([part.proportions for part in parts]),
+        Proportions.empty(0),
+        sum(part.n_active for part in parts),
         add_counts([part.expected for part in parts], n_words),
         log_likelihood,
         cost,
         sum(part.n_docs for part in parts),
-        np.where(anchors < 0, -1, anchors + starts[home]),
+        np.stack([part.anchors for part in parts])[home, topics],
         weights[home, topics],
     )
+
+
+def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
+    """The pass over a corpus whose blocks begin at the documents `starts`."""
+    proportions = []
+    for part in parts:
+        assert isinstance(part.proportions, Proportions)
+        proportions.append(part.proportions)
+    pairs = zip(parts, starts[: len(parts)].tolist(), strict=True)
+    sums = [place_anchors(part, start) for part, start in pairs]
+    while len(sums) > 1:
+        firsts = range(0, len(sums), BRANCHES)
+        sums = [add_passes(sums[first : first + BRANCHES], n_words) for first in firsts]
+    return replace(sums[0], proportions=Proportions.concatenate(proportions))
 
 
 def anchors_in(anchors: Ints, start: int, stop: int) -> Ints:
@@ -137,7 +181,13 @@ class LocalPasses:
         parts = [assign_pass(block, table) for block in self.blocks]
         return join_passes(parts, self.starts, self.n_words)
 
-    def fit(self, table: WordTable, start: Proportions, slope: Floats, anchors: Ints) -> Pass:
+    def fit(
+        self,
+        table: WordTable,
+        start: Proportions | HeldProportions,
+        slope: Floats,
+        anchors: Ints,
+    ) -> Pass:
         starts = self.starts
         parts = [
             fit_pass(block, table, start.part(first, last), slope, anchors_in(anchors, first, last))

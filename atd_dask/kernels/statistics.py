@@ -38,6 +38,10 @@ class ExpectedCounts:
     def n_topics(self) -> int:
         return len(self.tokens)
 
+    def __sizeof__(self) -> int:
+        arrays = (self.indptr, self.words, self.mass, self.tokens, self.proportion)
+        return sum(array.nbytes for array in arrays)
+
 
 @kernel
 def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from atd_dask.kernels.fitting import FREE
 from atd_dask.kernels.model import Ints, Proportions, WordTable
-from atd_dask.kernels.passes import Pass, Passes
+from atd_dask.kernels.passes import HeldProportions, Pass, Passes
 from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.word_switches import (
     LEAST_MASS_OF_NEW,
@@ -44,9 +44,9 @@ UPPER_REACH = 5
 LOWER_REACH = 10
 LEAST_REACH = 2
 
-# A descent drops a twelfth of the topics at a time, and ends when the best order is two such
+# A descent drops an eighth of the topics at a time, and ends when the best order is two such
 # strides behind. The orders that it skipped next to the best one are tried afterwards.
-STRIDE = 12
+STRIDE = 8
 STRIDES_BEHIND = 2
 
 # The best order is started again as long as that gains this share of the tolerance.
@@ -133,7 +133,7 @@ class OrderRecord:
 class Start:
     """What an iteration needs to know of the pass before it."""
 
-    proportions: Proportions
+    proportions: Proportions | HeldProportions
     tokens: Ints  # topics: L̄
     anchors: Ints  # topics
 
@@ -287,7 +287,7 @@ def _iterate(
         bic=bic,
         log_likelihood=result.log_likelihood,
         iterations=iteration,
-        topics_per_document=len(result.proportions.topics) / max(result.n_docs, 1),
+        topics_per_document=result.n_active / max(result.n_docs, 1),
         words_per_topic=len(table.topics) / table.n_topics,
     )
     best = state.best

@@ -10,7 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from atd_dask.errors import InputError
 from atd_dask.kernels.model import Floats, Proportions, WordTable
+from atd_dask.kernels.passes import HeldProportions
 from atd_dask.kernels.training import (
     OrderRange,
     OrderRecord,
@@ -22,10 +24,43 @@ from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.checkpoints import Checkpoints
 
 _TABLE = ("indptr", "topics", "probabilities")
+_ACTIVE = ("indptr", "topics", "theta")
+_SIDES = {"a": "b", "b": "a"}
 
 
-def save_selection(checkpoints: Checkpoints, name: str, state: SelectionState) -> None:
-    """Keeps a state; the shared model is not part of it."""
+@dataclass(frozen=True)
+class SavedProportions:
+    """Proportions in checkpoints, one for each block. It travels to workers."""
+
+    checkpoints: Checkpoints
+    name: str
+
+    def has_part(self, start: int) -> bool:
+        return self.checkpoints.load(f"{self.name}-{start}") is not None
+
+    def part(self, start: int, stop: int) -> Proportions:
+        kept = self.checkpoints.load(f"{self.name}-{start}")
+        if kept is None:
+            raise InputError(
+                f"the checkpoint of the documents from {start} to {stop} must be in"
+                f" {self.checkpoints.url} as it was written, but it is not: start again"
+            )
+        return Proportions(*(kept[1][field] for field in _ACTIVE))
+
+    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
+        raise NotImplementedError("proportions are saved by those who have them")
+
+    def save_part(self, start: int, part: Proportions) -> None:
+        arrays = {field: getattr(part, field) for field in _ACTIVE}
+        self.checkpoints.save(f"{self.name}-{start}", {}, arrays)
+
+
+def save_selection(
+    checkpoints: Checkpoints, name: str, state: SelectionState, side: str = "a"
+) -> None:
+    """Keeps a state; the shared model is not part of it. Proportions that are on workers are kept
+    by these, under the name of a `side`: not that of the state before, which stays whole."""
+    blocks: list[int] = []
     arrays: dict[str, NDArray[Any]] = {}
     tables = {"table": state.table} | ({"best": state.best} if state.best is not None else {})
     tables |= {f"skipped{n}": orders.table for n, orders in enumerate(state.skipped)}
@@ -34,9 +69,14 @@ def save_selection(checkpoints: Checkpoints, name: str, state: SelectionState) -
     if state.start is not None:
         arrays["tokens"] = state.start.tokens
         arrays["anchors"] = state.start.anchors
-        for field in ("indptr", "topics", "theta"):
-            arrays[f"proportions.{field}"] = getattr(state.start.proportions, field)
+        proportions = state.start.proportions
+        if isinstance(proportions, Proportions):
+            arrays |= {f"proportions.{field}": getattr(proportions, field) for field in _ACTIVE}
+        else:
+            blocks = proportions.save(SavedProportions(checkpoints, f"{name}-{side}").save_part)
     facts = {
+        "side": side,
+        "blocks": blocks,
         "topics": {prefix: table.n_topics for prefix, table in tables.items()},
         "iteration": state.iteration,
         "bic": None if math.isinf(state.bic) else state.bic,
@@ -64,9 +104,13 @@ def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> Selec
 
     start = None
     if "tokens" in arrays:
-        proportions = Proportions(
-            *(arrays[f"proportions.{field}"] for field in ("indptr", "topics", "theta"))
-        )
+        proportions: Proportions | HeldProportions
+        if "proportions.indptr" in arrays:
+            proportions = Proportions(*(arrays[f"proportions.{field}"] for field in _ACTIVE))
+        else:
+            proportions = SavedProportions(checkpoints, f"{name}-{facts['side']}")
+            if not all(map(proportions.has_part, facts["blocks"])):
+                return None
         start = Start(proportions, arrays["tokens"], arrays["anchors"])
     return SelectionState(
         table=table("table"),
@@ -103,12 +147,15 @@ class OrderCheckpointer:
     def keep(self, restart: int) -> Callable[[SelectionState], None]:
         n_orders = -1
         last = time.monotonic()
+        kept = self.checkpoints.load(_name(restart))
+        side = "b" if kept is None else kept[0]["side"]
 
         def keep(state: SelectionState) -> None:
-            nonlocal n_orders, last
+            nonlocal n_orders, last, side
             now = time.monotonic()
             if len(state.records) != n_orders or now - last >= self.seconds_between:
-                save_selection(self.checkpoints, _name(restart), state)
+                side = _SIDES[side]
+                save_selection(self.checkpoints, _name(restart), state, side)
                 n_orders, last = len(state.records), now
 
         return keep

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 import signal
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord
+from atd_dask.kernels.seeding import seed_topics
+from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord, start_selection
+from atd_dask.kernels.word_switches import SharedModel
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.order_checkpoints import OrderCheckpointer
+from atd_dask.storage.order_checkpoints import OrderCheckpointer, SavedProportions
 from tests.clusters import local_client
 from tests.kernels.strategies import make_block
 
@@ -35,7 +42,7 @@ class SmallBlocks(MemoryCorpus):
 
     @property
     def block_starts(self):
-        return np.append(np.arange(0, self.n_docs, 64), self.n_docs)
+        return np.append(np.arange(0, self.n_docs, 40), self.n_docs)
 
 
 def digest(searches):
@@ -229,6 +236,76 @@ def check_resumption(folder, training, restarts, expected, is_moment):
     counting = Counting(checkpointer.checkpoints)
     assert digest(train_restarts(training, restarts, checkpointer=counting)) == expected
     assert again == []
+
+
+@pytest.mark.parametrize("moment", [12, 13])
+@pytest.mark.parametrize("workers", [0, 2], ids=["no cluster", "cluster"])
+def test_a_search_in_blocks_goes_on_from_what_workers_kept(
+    tmp_path, training, expected, moment, workers, monkeypatch
+):
+    """The proportions of an iteration are kept by the workers; whoever goes on reads them."""
+    monkeypatch.setattr(driver, "SMALL_ENTRIES", 0)
+    checkpointer = OrderCheckpointer(Checkpoints(str(tmp_path), "key"), seconds_between=0)
+    states, firsts = [], []
+
+    class Interrupting(OrderCheckpointer):
+        def keep(self, restart):
+            inner = super().keep(restart)
+
+            def keep(state):
+                inner(state)
+                states.append(state)
+                if len(states) == moment:
+                    firsts.append(state.start.proportions.part(0, 40))
+                    raise InterruptedSearchError
+
+            return keep
+
+    broken = Interrupting(checkpointer.checkpoints, seconds_between=0)
+    with local_client(2) as client, pytest.raises(InterruptedSearchError):
+        train_restarts(training, 2, client, checkpointer=broken)
+    (first,) = firsts
+    assert states[-1].iteration > 0
+    kept = checkpointer.load(0, training_shared(training)).start.proportions
+    assert isinstance(kept, SavedProportions)
+    assert [array.tolist() for array in kept.part(0, 40).arrays] == [
+        array.tolist() for array in first.arrays
+    ]
+    # A block that is not as it was written counts as absent, and the state with it.
+    damaged = tmp_path / "damaged"
+    shutil.copytree(tmp_path, damaged, ignore=shutil.ignore_patterns("damaged"))
+    for part in damaged.glob("restart-0-*-40.*"):
+        part.write_bytes(b"")
+    other = OrderCheckpointer(Checkpoints(str(damaged), "key"))
+    assert other.load(0, training_shared(training)) is None
+    with local_client(workers) if workers else nullcontext() as client:
+        assert digest(train_restarts(training, 2, client, checkpointer=checkpointer)) == expected
+
+
+def test_one_sum_comes_to_the_client(training, monkeypatch):
+    """What the client receives in a pass does not grow with the number of documents."""
+    with local_client(2) as client:
+        received = []
+        for n_docs in (80, 400):
+            corpus = SmallBlocks(training.corpus.rows(0, n_docs), training.corpus.n_words)
+            with driver.ClusterPasses(Runner(client), corpus) as passes:
+                local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+                shared = SharedModel.from_counts(passes.count_words())
+                assert passes.count_words().tolist() == local.count_words().tolist()
+                seeds = seed_topics(
+                    corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0
+                )
+                table = start_selection(shared, seeds).table
+                whole, here = passes.assign(table), local.assign(table)
+                assert whole.expected.mass.tobytes() == here.expected.mass.tobytes()
+                assert whole.anchors.tolist() == here.anchors.tolist()
+                received.append(len(pickle.dumps(replace(whole, proportions=None))))
+                assert len(pickle.dumps(whole.proportions.part(40, 80))) < received[-1]
+        assert received[1] < 1.5 * received[0]
+
+
+def read_row(corpus, document):
+    return corpus.rows(document, document + 1)
 
 
 def training_shared(training):

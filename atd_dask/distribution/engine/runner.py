@@ -70,6 +70,39 @@ class Runner:
         futures = [self._submit(step, number, held, piece) for number, piece in enumerate(pieces)]
         return RemoteResults(futures, held)
 
+    def keep_all(
+        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, *others: RemoteResults
+    ) -> RemoteResults:
+        """step(result, shared, *others) for all of the kept results, and kept like them; `others`
+        are results that go with them, one by one. What a result was made from need not be kept."""
+        rows = list(zip(kept.results, *(other.results for other in others), strict=True))
+        if self.client is None:
+            return RemoteResults([step(row[0], shared, *row[1:]) for row in rows], shared)
+        held = self._hold(step, shared)
+        futures = [
+            self._submit(step, number, row[0], held, *row[1:]) for number, row in enumerate(rows)
+        ]
+        return RemoteResults(futures, held)
+
+    def reduce(
+        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
+    ) -> Any:
+        """All of the kept results made one: step(results, shared) of so many in a row, then of
+        what these give, and so on. The tree depends on the number of the results alone; on a
+        cluster only its root comes here."""
+        level = list(kept.results)
+        while len(level) > 1:
+            groups = [level[n : n + n_branches] for n in range(0, len(level), n_branches)]
+            if self.client is None:
+                level = [step(group, shared) for group in groups]
+            else:
+                # What is added frees memory.
+                level = [
+                    self._submit(step, number, group, shared, priority=1)
+                    for number, group in enumerate(groups)
+                ]
+        return level[0] if self.client is None else level[0].result()
+
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
     ) -> list[Any]:
@@ -101,7 +134,10 @@ class Runner:
     def drop(self, kept: RemoteResults) -> None:
         """What was kept is not needed any more."""
         if self.client is not None:
-            self.client.cancel([*kept.results, kept.shared])
+            # Not cancelled: the scheduler would also cancel what was made from it, and fails where
+            # nobody wants that any more.
+            for future in (*kept.results, kept.shared):
+                future.release()
 
     def start(
         self, step: Callable[..., Any], kept: RemoteResults, question: Any

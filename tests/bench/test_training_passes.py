@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from atd_dask.bench.training_passes import FIT_PASSES, Measured, tabulate
+from atd_dask.bench.usage import Usage
+from atd_dask.cli.command import atd
+
+
+def test_the_command():
+    arguments = ["bench", "passes", "--documents", "300", "--documents", "150"]
+    result = CliRunner().invoke(atd, arguments)
+    assert result.exit_code == 0, result.stderr
+    header, *rows = result.stdout.splitlines()
+    assert "bytes to the client a pass" in header
+    assert [row.split()[0] for row in rows] == ["150", "300"]
+
+
+def test_the_exponent_is_that_of_the_cpu_time_of_a_pass():
+    small = Measured(1_000, 100_000, Usage(2.0, FIT_PASSES * 2.0, 0), 5_000, 10**8)
+    large = Measured(10_000, 1_000_000, Usage(2.0, FIT_PASSES * 20.0, 0), 5_000, 10**8)
+    assert tabulate(small, None)["exponent"] == ""
+    row = tabulate(large, small)
+    assert row["exponent"] == "1.00"
+    assert row["tokens a CPU second"] == 50_000
+    assert row["megabytes of the client"] == 100
