@@ -77,7 +77,7 @@ class Owner:
                 **{name: kind(told[name]) for name, kind in _FIELDS.items()},
                 boot=str(told.get("boot", "")),
             )
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
 
     def write(self) -> bytes:

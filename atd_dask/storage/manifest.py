@@ -89,7 +89,7 @@ class Manifest:
             }
             manifest = cls(fields["format"], fields["counts"], arrays, fields["metadata"])
             sound = manifest.to_bytes() == content
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError("it cannot be read") from error
         if not sound:
             raise ValueError("its SHA-256 does not agree with what it says")
