@@ -81,7 +81,7 @@ class TopicsConfig:
     step: Annotated[
         int,
         Rule(
-            "the step between numbers next to the best; before that, a twelfth of the topics is"
+            "the step between numbers next to the best; before that, an eighth of the topics is"
             " dropped at a time if that is more",
             at_least=1,
         ),

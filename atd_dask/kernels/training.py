@@ -44,9 +44,9 @@ UPPER_REACH = 5
 LOWER_REACH = 10
 LEAST_REACH = 2
 
-# A descent drops a twelfth of the topics at a time, and ends when the best order is two such
+# A descent drops an eighth of the topics at a time, and ends when the best order is two such
 # strides behind. The orders that it skipped next to the best one are tried afterwards.
-STRIDE = 12
+STRIDE = 8
 STRIDES_BEHIND = 2
 
 # The best order is started again as long as that gains this share of the tolerance.
