@@ -18,6 +18,9 @@ PARTS = ("train", "validation", "test")
 MOST_NUMBERED = 2**21
 MOST_EMPTY_ROWS = 2**24
 
+# Stands for the date of a document that has none.
+NO_DATE = np.iinfo(np.int64).min
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -26,6 +29,7 @@ class Document:
     id: str
     text: str
     labels: tuple[str, ...] = ()
+    date: int | None = None  # seconds since 1970, UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class CountBatch:
     terms: NDArray[np.int32]  # entries
     counts: NDArray[np.int32]  # entries
     texts: Sequence[bytes] | None = None
+    dates: NDArray[np.int64] | None = None  # documents, where any has one
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,6 +76,7 @@ class CountBatch:
             terms=self.terms[entries],
             counts=self.counts[entries],
             texts=None if self.texts is None else list(compress(self.texts, keep)),
+            dates=None if self.dates is None else self.dates[keep],
         )
 
     def rename(self, numbers: NDArray[np.int32]) -> CountBatch:

@@ -41,5 +41,9 @@ class SchedulerError(UserError):
     """The Dask cluster that the configuration names cannot be reached or started."""
 
 
+class ClusterError(AtdError):
+    """The cluster, its memory or a disk gave out while a job was using it."""
+
+
 class DamagedStoreError(AtdError, OSError):
     """The bytes of a store differ from those that were written."""

@@ -22,6 +22,7 @@ from atd_dask.errors import InputError
 from atd_dask.estimators.given import Columns, Given, write_given
 from atd_dask.findings import Findings
 from atd_dask.progress import Progress, PythonWarnings
+from atd_dask.storage.ownership import claim_folder
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -111,6 +112,7 @@ def find(
     folder = Path(mkdtemp(prefix="atd-dask-") if output is None else output)
     scratch = folder if output is None else None
     try:
+        claim_folder(str(folder))
         given = _write_parts(parts, columns, vocabulary, folder / "documents")
         sources = {part: one.source for part, one in given.items()}
         conf = _write_configuration(folder, random_state, sources, settings or {})

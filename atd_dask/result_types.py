@@ -246,7 +246,8 @@ class ClusterResult(JsonRecord):
     n_copies: int | None = field(default=None, metadata=OMITTED)
     evaluation: ClusterEvaluation | None = field(default=None, metadata=OMITTED)
     repeats: ClusterRepeats | None = field(default=None, metadata=OMITTED)
-    # In a sweep: its number among known clusters; new, continuing or dismissed.
+    # In a sweep: its number among known clusters; new, continuing, dismissed or drift (which has no
+    # number).
     cluster: int | None = field(default=None, metadata=OMITTED)
     kind: str | None = field(default=None, metadata=OMITTED)
 
@@ -420,11 +421,27 @@ class LineCandidate(JsonRecord):
     search_p_value: float | None = None
     p_value: float
     significant: bool
+    drift: bool | None = field(default=None, metadata=OMITTED)  # significant, but no alarm
 
     @property
     def deciding_p_value(self) -> float:
         """The search p-value, or the bootstrap p-value if there is none."""
         return self.p_value if self.search_p_value is None else self.search_p_value
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDrift(JsonRecord):
+    """Words that documents of a normal topic take up bit by bit, in the line of a sweep."""
+
+    words: tuple[str, ...]
+    written: tuple[str, ...]
+    size: int  # documents of the candidate
+    p_value: float
+    first: int  # the first sweep of the trend, or its first day since 1970
+    counts: tuple[int, ...]  # documents with the words, sweep by sweep or day by day
+    documents: tuple[int, ...]  # all of each of these sweeps or days
+    by_day: bool = False  # where documents have dates
+    evidence: float  # log odds of growth against a burst
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,6 +459,10 @@ class SweepLine(JsonRecord):
     log_likelihood: float | None
     clusters: tuple[LineCluster, ...]
     candidates: tuple[LineCandidate, ...]
+    level: float | None = field(default=None, metadata=OMITTED)  # at which it was tested
+    # The false alarms to expect at most, of all sweeps since they were asked for.
+    chance_alarms: float | None = field(default=None, metadata=OMITTED)
+    drifts: tuple[LineDrift, ...] = ()
     seconds: float
 
 

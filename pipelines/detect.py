@@ -17,7 +17,7 @@ from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.documents import PARTS
-from atd_dask.errors import InputError
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.evaluation.repeats import combine_results
 from atd_dask.evaluation.results import (
     FORMAT,
@@ -38,8 +38,8 @@ from atd_dask.stages.result_making import (
 from atd_dask.stages.score_file import keep_scores
 from atd_dask.stages.shown_texts import open_texts, read_wording
 from atd_dask.stages.watching import watch_detection
-from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.checksums import read_checked, write_checked
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
 from atd_dask.storage.models import read_digest, read_model
@@ -127,6 +127,7 @@ def detect(
         lambda note: _load_result(output),
         make,
         _describe_result,
+        progress.warn,
         fresh=fresh,
     )
     if reused:
@@ -139,7 +140,12 @@ def detect(
 
 
 def _load_result(output: str, repeated: bool = False) -> Result | None:
-    """The result of a single detection, or of repeats; None where there is none."""
+    """The result of a single detection, or of repeats; None where there is none. What is beside it
+    must be as it was written too."""
+    layout = RunLayout(output)
+    for path in (layout.result, layout.documents, layout.scores):
+        if read_checked(path) is None:
+            raise DamagedStoreError(f"{path} is missing")
     kept = read_result(output)
     return kept if kept is not None and (kept.repeats is not None) == repeated else None
 
@@ -152,11 +158,11 @@ def _bring_result(folders: RunFolders, key: str) -> None:
     """Copies a result that was made from the same things, if it is in another folder."""
     mine = folders.result
     for other in folders.results:
-        done = finished_stage(other.folder, "detect", key)
         try:
+            done = finished_stage(other.folder, "detect", key)
             if done is None or _load_result(other.folder) is None:
                 continue
-        except InputError:  # of an earlier version
+        except (InputError, DamagedStoreError):  # of an earlier version, or damaged
             continue
         if other != mine:
             for to, path in (
@@ -164,7 +170,7 @@ def _bring_result(folders: RunFolders, key: str) -> None:
                 (mine.documents, other.documents),
                 (mine.scores, other.scores),
             ):
-                write_file(to, read_file(path) or b"")
+                write_checked(to, read_checked(path) or b"")
             finish_stage(mine.folder, "detect", key, done)
         return
 
@@ -208,6 +214,7 @@ def detect_repeatedly(
         lambda note: _load_result(config.output, repeated=True),
         make,
         _describe_result,
+        progress.warn,
         fresh=fresh,
     )
     if reused:

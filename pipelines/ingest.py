@@ -48,8 +48,17 @@ def ingest(
     corpus = as_dict(config.corpus) | {"text": describe_text(config.corpus.text)}
     key = stage_key(FORMAT, config.seed, corpus, digests)
     make = partial(make_corpus, config, client, progress, inputs)
+    layout = RunLayout(config.output)
+    summary: CorpusSummary
     summary, reused = reuse_or_make(
-        RunLayout(config.output), "ingest", key, load_corpus, make, describe_corpus, fresh=fresh
+        layout,
+        "ingest",
+        key,
+        partial(load_corpus, layout),
+        make,
+        partial(describe_corpus, layout),
+        progress.warn,
+        fresh=fresh,
     )
     if reused:
         progress.say("the corpus stores are up to date")

@@ -10,6 +10,7 @@ call.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -20,18 +21,24 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.lazy_client import LazyClient, when_open
 from atd_dask.distribution.engine.observation import name_tasks
-from atd_dask.errors import InputError
+from atd_dask.distribution.engine.patience import watch_cluster
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.report import write_report
+from atd_dask.pipelines.run import find_patience
 from atd_dask.pipelines.train import train
 from atd_dask.report.history import render_history
 from atd_dask.result_types import Alert, SweepLine
 from atd_dask.stages.run_record import record_run
 from atd_dask.stages.text_settings import resolve_as
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.ownership import claim_folder
 from atd_dask.storage.run_layout import RunLayout
-from atd_dask.sweeps.alerting import CALLER, deliver_alerts, find_alert, make_alert
+from atd_dask.storage.sealed_json import write_sealed
+from atd_dask.sweeps.alarm_series import continue_series, find_haste, find_level, say_promise
+from atd_dask.sweeps.alerting import CALLER, deliver_alerts, make_alert, read_alert, write_alert
 from atd_dask.sweeps.alerts import list_channels
+from atd_dask.sweeps.mending import mend_stores, needs_training
 from atd_dask.sweeps.plan import (
     SweepPlan,
     check_repository,
@@ -51,12 +58,11 @@ from atd_dask.sweeps.state import (
     SweepState,
     read_history,
     read_line,
-    read_object,
     read_state,
     write_history,
-    write_object,
 )
-from atd_dask.sweeps.sweep_detection import SweepDetection, make_line
+from atd_dask.sweeps.sweep_detection import SweepDetection
+from atd_dask.sweeps.sweep_line import make_line
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -78,8 +84,22 @@ def sweep(
     progress: Progress,
     command: Sequence[str] = (),
 ) -> Outcome:
-    """Sweeps the repository `corpus.test`; the caller holds the lock of the folder."""
+    """Sweeps the repository `corpus.test`; the caller holds the lock of the folder. Stores that are
+    damaged and can be made again are."""
     check_repository(config)
+    claim_folder(config.output)
+    with watch_cluster(client, find_patience(config), progress.say, progress.warn):
+        try:
+            return _sweep(config, client, progress, command)
+        except (DamagedStoreError, InputError):
+            if not mend_stores(config, progress):
+                raise
+        return _sweep(config, client, progress, command)
+
+
+def _sweep(
+    config: RunConfig, client: Client | LazyClient, progress: Progress, command: Sequence[str]
+) -> Outcome:
     key = settings_key(config)
     state = read_state(config.output) or SweepState(key=key)
     if state.key != key:
@@ -94,32 +114,39 @@ def sweep(
             f" {len(state.clusters)} have been reported in {config.output}"
         )
     cluster = cast("Client", client)
-    _publish(config, state)
+    _publish(config, state, progress)
     state, undelivered = deliver_alerts(config, state, progress)
     if state.model is None:
         note = make_model(config, state, FIRST, cluster, progress)
         state = commit(config, replace(state, model=note))
+    elif needs_training(config, state):
+        train(model_config(config, state.model.generation), cluster, progress)
     assert state.model is not None
     first = model_config(config, state.model.generation)
     config = resolve_as(config, RunLayout(first.output).corpus("train"))
     before = state.sweep
     while True:
-        plan = read_plan(config, state)
+        plan = read_plan(config, state, progress)
         left_over = plan is not None
         if plan is None:
             state, plan = make_plan(config, state, cluster, progress)
         if plan is None:
             break
         state = _carry_out(config, state, plan, client, progress, command)
-        _publish(config, state)
+        _publish(config, state, progress)
         if not left_over:
             break
+    if state.sweep > before:
+        history, _ = read_history(config.output, state.sweep, progress.warn)
+        started = [line.started for line in history]
+        if haste := find_haste(config, started):
+            progress.warn(haste)
     if state.sweep == before:
         progress.say(f"nothing new since sweep {before}" if before else "nothing to sweep yet")
     state, problems = deliver_alerts(config, state, progress, before)
     waiting = [sweep for sweep, to in state.pending.items() if CALLER in to]
-    told = filter(None, (read_object(find_alert(config, sweep)) for sweep in waiting))
-    alerts = tuple(map(Alert.from_json, told))
+    told = filter(None, (read_alert(config, sweep, progress) for sweep in waiting))
+    alerts = tuple(Alert.from_json(json.loads(content)) for content in told)
     lines = tuple(read_line(config.output, number) for number in range(before + 1, state.sweep + 1))
     left = {n: tuple(c for c in to if c != CALLER) for n, to in state.pending.items()}
     left = {n: to for n, to in left.items() if to}
@@ -138,16 +165,20 @@ def _carry_out(
 ) -> SweepState:
     """Tests the new documents of a plan, with the window; gives the state after it, committed."""
     number, start = plan.sweep, time.monotonic()
+    series = continue_series(config, state.series)
+    state = replace(state, series=series)
+    significance = replace(config.detection.significance, level=find_level(config, series))
     sweep_config = replace(
         config,
         output=RunLayout(config.output).sweep(number).folder,
         name=f"{config.name} sweep {number}",
+        detection=replace(config.detection, significance=significance),
     )
-    progress.say(f"sweep {number}", new_documents=plan.new.documents)
+    progress.say(f"sweep {number}", new_documents=plan.new.documents, level=significance.level)
     cluster = cast("Client", client)
 
     def prepare(opened: Client) -> None:
-        span.enter_context(name_tasks(config.name, f"sweep {number}"))
+        span.enter_context(name_tasks(opened, config.name, f"sweep {number}"))
 
     with (
         record_run(sweep_config, client, command, progress.run) as record,
@@ -167,13 +198,10 @@ def _carry_out(
     seconds = round(plan.seconds + time.monotonic() - start, 3)
     line = make_line(findings, plan, state.model.generation, seconds)
     layout = RunLayout(sweep_config.output)
-    write_object(layout.line, line.to_json())
+    write_sealed(layout.line, line.to_json(), ascii_only=False)
     pending = dict(state.pending)
     if findings.news:
-        write_object(
-            layout.alert,
-            make_alert(config, sweep_config, number, findings.news).to_json(),
-        )
+        write_alert(layout.alert, make_alert(config, sweep_config, number, findings.news))
         pending[str(number)] = (CALLER, *list_channels(config.sweep.alert))
     state = commit(
         config, replace(findings.state, sweep=number, segments=plan.segments, pending=pending)
@@ -184,11 +212,12 @@ def _carry_out(
     return state
 
 
-def _publish(config: RunConfig, state: SweepState) -> None:
+def _publish(config: RunConfig, state: SweepState, progress: Progress) -> None:
     """Brings the history and its page up to the state."""
-    lines, is_whole = read_history(config.output, state.sweep)
+    lines, is_whole = read_history(config.output, state.sweep, progress.warn)
     if not is_whole:
-        write_history(config.output, lines, render_history(config.name, lines))
+        page = render_history(config.name, lines, say_promise(config))
+        write_history(config.output, lines, page)
 
 
 def make_model(

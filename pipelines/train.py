@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig, as_dict
-from atd_dask.errors import InputError
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.stages.null_model import train_null_model
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -44,9 +45,15 @@ def train(
     layout = folders.model
     checkpoints = Checkpoints(layout.checkpoints("train"), key)
 
-    def load(note: Mapping[str, Any]) -> ModelSummary | None:
-        summary = ModelSummary.from_json(note)
-        return summary if summary.is_whole() else None
+    def load(note: Mapping[str, Any]) -> ModelSummary:
+        # Where the note was written does not matter: the folder may have been moved.
+        summary = replace(ModelSummary.from_json(note), path=layout.model)
+        if not summary.is_whole():
+            raise DamagedStoreError(f"{layout.model} is not as it was written")
+        return summary
+
+    def describe(summary: ModelSummary) -> dict[str, Any]:
+        return replace(summary, path=layout.relative(summary.path)).to_json()
 
     def make() -> ModelSummary:
         if store.n_tokens == 0:
@@ -64,7 +71,7 @@ def train(
         )
 
     summary, reused = reuse_or_make(
-        layout, "train", key, load, make, ModelSummary.to_json, fresh=fresh
+        layout, "train", key, load, make, describe, progress.warn, fresh=fresh
     )
     if reused:
         progress.say("the null model is up to date")

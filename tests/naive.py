@@ -471,3 +471,26 @@ def measure_telling(probabilities, shared):
         sign = -1 if own < usual else 1
         telling.append(sign * (ratio - own + usual) if usual > 0 else own)
     return telling
+
+
+def lord_levels(share, alarms, lag):
+    """LORD under local dependence, as its wealth is told: the levels of a series of tests, where
+    `alarms` says of each whether it raised one. Half of the share is there from the start and paid
+    out test by test; an alarm is paid for in the same way, from `lag` tests after it on."""
+    total = sum(
+        math.log(max(j, 2)) / (j * math.exp(math.sqrt(math.log(j)))) for j in range(1, 10**6)
+    )
+    # What the terms from a million on add, as an integral of u exp(-sqrt(u)) with u = log j.
+    v = math.sqrt(math.log(10**6 - 0.5))
+    total += 2 * math.exp(-v) * (v**3 + 3 * v**2 + 6 * v + 6)
+
+    def pay(j):
+        return math.log(max(j, 2)) / (j * math.exp(math.sqrt(math.log(j)))) / total
+
+    incomes = [(0, share / 2)]
+    levels = []
+    for test in range(1, len(alarms) + 1):
+        levels.append(sum(sum_ * pay(test - since) for since, sum_ in incomes if test > since))
+        if alarms[test - 1]:
+            incomes.append((test + lag, share if len(incomes) > 1 else share / 2))
+    return levels

@@ -73,6 +73,7 @@ TESTED_BY = {
     "sweeps/alerting": "pipelines/test_sweep.py",
     "sweeps/assembly": "pipelines/test_sweep.py",
     "sweeps/known_clusters": "pipelines/test_sweep.py",
+    "sweeps/mending": "chaos/test_damage.py",
     "sweeps/plan": "pipelines/test_sweep.py",
     "sweeps/retraining": "pipelines/test_sweep.py",
     "sweeps/state": "pipelines/test_sweep.py",

@@ -130,12 +130,12 @@ def bench_problems(
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines.bench import bench_problems as measure
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
 
     request = make_request(half, **wanted)
     with (
         stopping_on_request(),
-        lock_folder(output, progress.warn),
+        hold_output(output, progress.warn),
         redirect_logs(progress),
         connect(scheduler=scheduler) as client,
         hush_when_stopped(client),
@@ -204,15 +204,23 @@ def bench_passes(documents: tuple[int, ...], progress: Progress) -> None:
 
 
 @bench.command("sweeps")
-@click.option("--days", default=90, type=click.IntRange(min=1), help="How many days to simulate.")
-@click.option("--documents", default=200, type=click.IntRange(min=20), help="Documents per day.")
-@click.option("--outbreaks", default=3, help="How many unusual topics appear.")
+@click.option("--days", default=365, type=click.IntRange(min=1), help="How many days to simulate.")
+@click.option("--documents", default=100, type=click.IntRange(min=20), help="Documents per day.")
+@click.option("--outbreaks", default=8, help="How many unusual topics appear.")
+@click.option("--per-year", default=2.0, help="How many false alarms per year to accept.")
+@click.option(
+    "--killed",
+    default=1 / 3,
+    show_default="a third",
+    type=click.FloatRange(0, 1),
+    help="The share of sweeps to kill at work and start again.",
+)
 @click.option("--seed", default=1, help="The seed of the simulation.")
 @click.option("--folder", metavar="DIR", help="Write everything here; must be empty.")
 @set_option
 @logging_options
 def bench_sweeps(progress: Progress, **options: Any) -> None:
-    """Sweep a simulated quarter, with outbreaks, drift and kills."""
+    """Sweep a simulated year, with outbreaks, drift and kills."""
     from atd_dask.bench.sweep_simulation import bench_sweeps as measure
 
     _print_rows(measure(progress=progress, **options))

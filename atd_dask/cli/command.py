@@ -32,7 +32,7 @@ from atd_dask.cli.common_options import (
     sweep_options,
 )
 from atd_dask.cli.stopping import STOPPED, SignalError, stopping_on_request
-from atd_dask.errors import ConfigError, UserError
+from atd_dask.errors import AtdError, ConfigError, UserError
 from atd_dask.version import __version__
 from atd_dask.wording import clean
 
@@ -71,8 +71,6 @@ class Commands(click.Group):
 
 
 def _report(error: Exception, ctx: click.Context) -> int:
-    from atd_dask.storage.locks import LockedError
-
     progress = _find_progress(ctx)
     if ctx.meta.get(VERBOSE):
         traceback.print_exception(error)
@@ -80,7 +78,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
         for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
             progress.error(problem)
         return MISTAKEN
-    if isinstance(error, LockedError):
+    if isinstance(error, AtdError):
         progress.error(str(error))
         return FAILED
     message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
@@ -151,18 +149,52 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 
 
 @atd.command()
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    help="Documents of a batch; as many as the run's batch by default, else a fifth of the normal"
+    " documents.",
+)
+@click.option(
+    "--nothing",
+    default=200,
+    type=click.IntRange(min=2),
+    help="How many batches with nothing in them.",
+)
+@click.option(
+    "--planted",
+    default=20,
+    type=click.IntRange(min=1),
+    help="How many groups of each size and share.",
+)
+@sweep_options
+def calibrate(
+    batch: int | None, nothing: int, planted: int, progress: Progress, **options: Any
+) -> None:
+    """Measure what CONF would find, and how often it would raise a false alarm, on its own normal
+    documents."""
+    from atd_dask.cli.calibrate_command import print_figures
+
+    with _prepare_job(progress=progress, **options) as (config, client):
+        from atd_dask.pipelines.calibrate import calibrate as measure
+
+        figures = measure(config, batch, nothing, planted, client.open(), progress)
+    print_figures(config.output, figures)
+
+
+@atd.command()
 @click.argument("run")
 @logging_options
 def report(run: str, progress: Progress) -> None:
     """Write the report of the run in the folder RUN again."""
     from atd_dask.pipelines.report import write_report
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
     from atd_dask.storage.runs import list_places
 
     with ExitStack() as stack:
         if list_places(run):  # leave a folder alone that is not a run
             stack.enter_context(stopping_on_request())
-            stack.enter_context(lock_folder(run, progress.warn))
+            stack.enter_context(hold_output(run, progress.warn))
         click.echo(clean(f"report: {write_report(run)}"))
 
 
@@ -223,7 +255,7 @@ def _prepare_job(
     from atd_dask.distribution.engine.counters import keep_counts
     from atd_dask.distribution.engine.lazy_client import LazyClient
     from atd_dask.distribution.engine.observation import hush_when_stopped, report_performance
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
 
     if output is not None:
         overrides = (*overrides, f"output={json.dumps(output, ensure_ascii=False)}")
@@ -231,7 +263,7 @@ def _prepare_job(
     try:
         with (
             stopping_on_request(),
-            lock_folder(config.output, progress.warn),
+            hold_output(config.output, progress.warn),
             keep_counts(metrics_file, config.name, progress.warn),
             ExitStack() as cluster,
         ):
@@ -334,9 +366,9 @@ def inspect(path: str, as_json: bool, progress: Progress) -> None:
 @logging_options
 @click.pass_context
 def verify(ctx: click.Context, path: str, progress: Progress) -> None:
-    """Verify the checksums of the store at PATH, or of all stores in the output folder of a run or
-    of sweeps."""
-    from atd_dask.storage.verification import find_stores
+    """Verify the checksums of the store at PATH, or of all stores and results in the output folder
+    of a run or of sweeps."""
+    from atd_dask.storage.verification import find_stores, verify_files
     from atd_dask.storage.verification import verify as find_damage
 
     damaged = False
@@ -345,6 +377,9 @@ def verify(ctx: click.Context, path: str, progress: Progress) -> None:
         for problem in problems or ["no damage"]:
             click.echo(clean(f"{store}: {problem}"))
         damaged |= bool(problems)
+    for problem in verify_files(path):
+        click.echo(clean(problem))
+        damaged = True
     if damaged:
         ctx.exit(FAILED)
 

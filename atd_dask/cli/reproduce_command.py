@@ -30,11 +30,11 @@ def make_tables(
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines.reproduce import check_request, reproduce
     from atd_dask.storage.atomic_files import join
-    from atd_dask.storage.locks import lock_folder
+    from atd_dask.storage.ownership import hold_output
 
     configs = check_request(names, folder, output)
     with (
-        lock_folder(output, progress.warn),
+        hold_output(output, progress.warn),
         redirect_logs(progress),
         connect(scheduler=scheduler) as client,
         hush_when_stopped(client),

@@ -39,4 +39,6 @@ class ClusterOptions:
     class_: str | None = None
     kwargs: Mapping[str, object] = field(default_factory=dict)
     adapt: Mapping[str, object] | None = None
+    patience: float = 600.0
+    worker_timeout: float = 60.0
     security: TlsFiles | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PARTS = ("train", "validation", "test")
 CLUSTERS = ("local", "address", "scheduler_file", "class")
 
-_RECORDS = ("path", "id_field", "text_field", "labels_field", "encoding")
+_RECORDS = ("path", "id_field", "text_field", "labels_field", "date_field", "encoding")
 _COUNTS = ("path", "labels", "vocabulary", "encoding")
 
 # The keys that each format of a source uses.
@@ -183,6 +183,27 @@ class _Checks:
         repeats = self._config.detection.repeats
         if repeats > 1:
             self._note("detection.repeats", f"{ONCE}, got {repeats}")
+        self._check_false_alarms()
+
+    def _check_false_alarms(self) -> None:
+        asked, key = self._config.sweep.false_alarms, "sweep.false_alarms"
+        if asked.per_year is not None and asked.share is not None:
+            self._note(key, "must have per_year or share, got both")
+        if asked.per_year is not None and asked.per_year >= asked.sweeps:
+            self._note(
+                f"{key}.per_year",
+                f"must be less than the sweeps of a year, got {asked.per_year:g} and"
+                f" {asked.sweeps} for {key}.sweeps",
+                f"{key}.sweeps",
+            )
+        given = [k for k in ("per_year", "share") if self._is_given(f"{key}.{k}")]
+        if given and not self._config.detection.significance.searches:
+            self._note(
+                f"{key}.{given[0]}",
+                "must stand with detection.significance.searches of at least 1, got 0: the"
+                " bootstrap alone does not say how often a search finds something by chance",
+                "detection.significance.searches",
+            )
 
     def _is_given(self, key: str) -> bool:
         node = self._tree.get(key)

@@ -25,6 +25,10 @@ RULES: RuleTable = {
         "id_field": Rule("the field with the id of a document (jsonl, csv, tsv, parquet)"),
         "text_field": Rule("the field with its text (jsonl, csv, tsv, parquet)"),
         "labels_field": Rule("the field with its labels (jsonl, csv, tsv, parquet)"),
+        "date_field": Rule(
+            "the field with its date, such as 2026-11-17 or 2026-11-17T08:30:00Z, or seconds since"
+            " 1970 (jsonl, csv, tsv, parquet)"
+        ),
         "encoding": Rule("the encoding of the text, which must extend ASCII"),
     },
     TextOptions: {
@@ -74,6 +78,16 @@ RULES: RuleTable = {
         "class_": Rule("a cluster class to start, such as dask_kubernetes.operator.KubeCluster"),
         "kwargs": Rule("what the class is called with"),
         "adapt": Rule("what its method adapt is called with, such as minimum and maximum"),
+        "patience": Rule(
+            "seconds that a job waits while no worker is at work for it, before it ends and can be"
+            " resumed",
+            more_than=0,
+        ),
+        "worker_timeout": Rule(
+            "seconds after which a worker that is not heard of is given up, on a cluster that the"
+            " job starts",
+            more_than=0,
+        ),
         "security": Rule("TLS, with PEM files"),
     },
     LocalOptions: {

@@ -30,6 +30,13 @@ class RetrainConfig:
             more_than=0,
         ),
     ] = 0.1
+    drift: Annotated[
+        int,
+        Rule(
+            "or when drift was told in so many sweeps whose documents are no longer in the window",
+            at_least=1,
+        ),
+    ] = 3
     documents: Annotated[
         int | None,
         Rule(
@@ -62,6 +69,32 @@ class AlertConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FalseAlarmsConfig:
+    """How many false alarms a user accepts over many sweeps."""
+
+    per_year: Annotated[
+        float | None,
+        Rule(
+            "at most so many false alarms a year on average; stands without `share`",
+            more_than=0,
+            default_words="`null`: every sweep is tested at `detection.significance.level`",
+        ),
+    ] = None
+    share: Annotated[
+        float | None,
+        Rule(
+            "at most this share of all alarms is false on average; stands without `per_year`",
+            more_than=0,
+            less_than=1,
+        ),
+    ] = None
+    sweeps: Annotated[
+        int,
+        Rule("how many sweeps with new documents a year has, for `per_year`", at_least=1),
+    ] = 365
+
+
+@dataclass(frozen=True, kw_only=True)
 class SweepConfig:
     """How to sweep a growing repository."""
 
@@ -79,5 +112,8 @@ class SweepConfig:
             " and the next null model learns their documents as normal",
         ),
     ] = ()
+    false_alarms: Annotated[
+        FalseAlarmsConfig, Rule("how many false alarms to accept over many sweeps")
+    ] = FalseAlarmsConfig()
     retrain: Annotated[RetrainConfig, Rule("when to retrain the null model")] = RetrainConfig()
     alert: Annotated[AlertConfig, Rule("where alerts go")] = AlertConfig()

@@ -1,1 +1,1 @@
-"""Running the steps on Dask: clients, fixed blocks, ordered reductions."""
+"""Runs the steps on Dask, over fixed blocks and with ordered reductions."""

@@ -1,4 +1,4 @@
-"""What a detection leaves behind to be resumed from, and whom it tells of its progress."""
+"""The interfaces for the checkpoints and the progress of a detection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ignore_progress(event: str, facts: dict[str, Any]) -> None:
 
 
 class Checkpointer(Protocol):
-    """Keeps what is finished, so that a detection can go on where it was. It travels."""
+    """Saves finished work, so that a detection can be resumed. It is sent to workers."""
 
     def load_growth(self, index: int) -> Growth | None: ...
 
@@ -40,7 +40,7 @@ class Checkpointer(Protocol):
 
 
 class NoCheckpoints:
-    """For a detection that is not to be gone on with."""
+    """For a detection that need not be resumable."""
 
     def load_growth(self, index: int) -> Growth | None:
         return None

@@ -1,8 +1,8 @@
-"""Finding near-copies on a cluster: a signature of every document, and what they have in common.
+"""Finds near-duplicates on a cluster.
 
-Signatures, most of the work, are made by tasks, some documents each. The few documents whose
-signatures meet are compared here, in the order of their rows. Nothing depends on how documents are
-cut into tasks, nor on who does them.
+Tasks compute the signatures of documents, which is most of the work. The few documents that share a
+signature are compared in this process, in row order. The result does not depend on how documents
+are split into tasks, or on where these run.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def find_copies(
     parts: Mapping[str, CountSpool],
     on_progress: Callable[[int], None] = lambda n_docs: None,
 ) -> dict[str, Copies]:
-    """The near-copies within each part of a corpus, the last of which is the batch.
+    """Return the near-duplicates within each part of a corpus, the last of which is the batch.
 
-    The parts share a lexicon. A group of copies in the batch is in training if one of them is a
-    near-copy of a document of another part. `on_progress` gets the number of documents that have
-    been read.
+    The parts share a lexicon. A group in the batch counts as in training if one of its documents is
+    a near-duplicate of a document of another part. `on_progress` is called with the number of
+    documents read.
     """
     lexicon = next(iter(parts.values())).lexicon
     with _Shelf() as shelf:
@@ -75,7 +75,7 @@ def sign_piece(keys: Hashes, block: Block) -> Signatures:
 
 
 def _spread(copy_of: Ints, like: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Says of a whole group of copies what holds for one of them; of no other document."""
+    """Extend a flag from one document of a group of copies to the whole group."""
     homes = np.where(copy_of < 0, np.arange(len(copy_of)), copy_of)
     among = np.zeros(len(copy_of), dtype=np.bool_)
     among[homes[like]] = True
@@ -85,7 +85,7 @@ def _spread(copy_of: Ints, like: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _cut(batch: CountBatch) -> Iterator[Block]:
-    """The documents of a batch, as many at a time as a task gets."""
+    """Yield the documents of a batch, as many at a time as a task gets."""
     ends = batch.indptr[1:]
     start = 0
     while start < len(batch):
@@ -101,7 +101,7 @@ def _cut(batch: CountBatch) -> Iterator[Block]:
 
 
 class _Shelf:
-    """Documents in scratch files, from which those that are asked for come into memory."""
+    """Documents in scratch files, which are mapped into memory."""
 
     def __init__(self) -> None:
         self._ends: list[Sequence[int] | Ints] = [[0]]
@@ -117,7 +117,7 @@ class _Shelf:
         self._counts.close()
 
     def put(self, block: Block) -> Block:
-        """Puts documents behind the others; gives them back."""
+        """Append documents, and return them."""
         self._ends.append(block.indptr[1:] + self._n_entries)
         self._n_entries += len(block.terms)
         self._terms.write(block.terms.astype(np.int32).data)

@@ -1,7 +1,7 @@
-"""A grid on a cluster: a task for each piece, which keeps what it found before it says so.
+"""Runs a grid on a cluster: a task for each piece, which saves its result before it ends.
 
-Results do not travel: a piece finds those that it needs where they were kept. So whatever is
-interrupted loses no more than the pieces that were running.
+Results are not sent between tasks: a piece reads those it needs from where they were saved. So an
+interruption loses no more than the pieces that were running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Point(Protocol):
-    """A piece of work that can be named, and what must be there before it."""
+    """A piece of work with a name, and the pieces it needs."""
 
     @property
     def kind(self) -> str: ...
@@ -34,13 +34,14 @@ class Point(Protocol):
 
 
 class Work(Protocol):
-    """Computes a piece from those that it needs. It travels."""
+    """Computes a piece from those it needs. It is sent to workers."""
 
     def compute(self, point: Any, needed: Sequence[Arrays]) -> Arrays: ...
 
 
 class PointCheckpointer(Protocol):
-    """Keeps finished pieces where this process and all workers reach them. It travels."""
+    """Saves finished pieces where this process and all workers can read them. It is sent to
+    workers."""
 
     def load(self, name: str) -> tuple[Any, Arrays] | None: ...
 
@@ -54,8 +55,10 @@ def run_grid(
     checkpointer: PointCheckpointer,
     on_progress: Callable[[Point], None] = lambda point: None,
 ) -> dict[Any, Arrays]:
-    """What each point gives; a point stands after those that it needs. Those that were kept are not
-    done again; `on_progress` hears of each that is there."""
+    """Return the result of each point; a point comes after those it needs.
+
+    Saved points are not computed again. `on_progress` is called for each point that is available.
+    """
     found: dict[Any, Arrays] = {}
     for point in points:
         kept = checkpointer.load(point.name)
@@ -75,7 +78,7 @@ def run_grid(
 
 
 def do_point(given: tuple[Work, PointCheckpointer], point: Any) -> None:
-    """Computes and keeps a piece, on the worker that runs it."""
+    """Compute and save a piece, on the worker that runs it."""
     work, checkpointer = given
     needed = [_load(checkpointer, other) for other in point.needs]
     checkpointer.save(point.name, {}, work.compute(point, needed))
@@ -84,5 +87,5 @@ def do_point(given: tuple[Work, PointCheckpointer], point: Any) -> None:
 def _load(checkpointer: PointCheckpointer, point: Point) -> Arrays:
     kept = checkpointer.load(point.name)
     if kept is None:
-        raise OSError(f"the piece {point.name} was finished, but what it found cannot be read back")
+        raise OSError(f"the piece {point.name} was finished, but its result cannot be read back")
     return kept[1]

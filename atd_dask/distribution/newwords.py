@@ -1,4 +1,4 @@
-"""New words on a cluster: what a batch has, and how much of it training lets expect."""
+"""Counts new words on a cluster, and how many of them training leads to expect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from atd_dask.kernels.newwords import admit_words, count_occurrences, measure_ne
 
 
 def admit_new_words(runner: Runner, table: WordTable, batch: Corpus, train: Corpus) -> WordTable:
-    """The table with probabilities for words that `batch` has and `train` has not."""
+    """Return the table with probabilities for words that occur in `batch` but not in `train`."""
     n_words = max(table.n_words, batch.n_words)
     _, tokens = count_corpus(runner, batch, n_words)
     known = np.zeros(n_words, dtype=np.bool_)
@@ -23,7 +23,7 @@ def admit_new_words(runner: Runner, table: WordTable, batch: Corpus, train: Corp
 
 
 def count_corpus(runner: Runner, corpus: Corpus, n_words: int) -> Ints:
-    """For each word how many documents of a corpus have it, and how often."""
+    """Return the document frequency and the count of each word of a corpus."""
     total = np.zeros((2, n_words), np.int64)
     blocks = range(len(corpus.block_starts) - 1)
     for part in runner.map(count_in_block, (corpus, n_words), blocks):

@@ -1,4 +1,4 @@
-"""A small detection that goes through every kernel, so that all are compiled."""
+"""A small detection that calls every kernel, so that all are compiled."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ OWN_DOCUMENTS = 5
 
 
 def compile_topic() -> None:
-    """Learns a topic and fits documents to it, with kernels that a detection comes to late: it
-    starts with others. Where both want the same kernel, one of them waits."""
+    """Learn a topic and fit documents to it, to compile kernels that a detection needs late.
+
+    If both compile the same kernel, one of them waits.
+    """
     corpus, _, table = _make_example()
     block, fitter = corpus.rows(0, corpus.n_docs), Fitter(NullContext.of(table))
     topic = fitter.train(block)
@@ -36,7 +38,7 @@ def compile_topic() -> None:
 
 
 def _make_example() -> tuple[MemoryCorpus, MemoryCorpus, WordTable]:
-    """A few normal documents, a batch in which some have words of their own, and a null model."""
+    """Make a few normal documents, a batch in which some have their own words, and a null model."""
     counts = np.ones((12, N_WORDS), np.int32)
     counts[:6, :6] += 3
     counts[6:, 6:] += 3
@@ -58,8 +60,7 @@ def _make_corpus(counts: NDArray[np.int32]) -> MemoryCorpus:
 
 
 def compile_detection() -> int:
-    """Runs a detection that is small but goes through every kernel; gives how many clusters it
-    looked at."""
+    """Run a small detection that calls every kernel; return the number of candidates."""
     normal, batch, table = _make_example()
     rules = DetectionRules(
         seeds=2,

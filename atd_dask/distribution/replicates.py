@@ -61,8 +61,10 @@ def judge(
     if not replicates.is_possible:
         return FoundCluster(growth, topic, score, scores, 1.0, False, len(growth.documents))
     above = int(np.count_nonzero(scores > score))
+    # Where the level is finer than replicates can tell, there is a p-value all the same.
+    most_above = max(rules.most_above, 0)
     with closing(replicates.scores(runner, len(scores), rules.replicates)) as results:
-        while above <= rules.most_above and len(scores) < rules.replicates:
+        while above <= most_above and len(scores) < rules.replicates:
             scores = np.concatenate((scores, next(results)))
             checkpointer.save_scores(index, scores)
             above = int(np.count_nonzero(scores > score))

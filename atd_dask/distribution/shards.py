@@ -1,9 +1,9 @@
-"""A batch too large for one place, cut into shards that stay where they were fitted.
+"""A batch that is too large for one worker, in shards that stay where they were fitted.
 
-A shard is some consecutive blocks of the corpus, read from it and fitted by the task that makes it.
-Every question goes to all shards at once, and the answers are put together in their order. A
-document is the same and is judged in the same way wherever it lies, so what comes out is that of a
-batch in one place, byte for byte. The few documents that are talked about stay here.
+A shard is some consecutive blocks of the corpus, which a task reads and fits. Every query goes to
+all shards at once, and the answers are combined in order. A document is judged in the same way
+wherever it is, so the result is that of a batch in one place, byte for byte. The few documents of
+interest are cached in this process.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Floats, Ints
 from atd_dask.kernels.next_document import Batch, Candidate, Sample, SearchableBatch
 
-# So many blocks, of 2**17 entries each, are asked for some milliseconds by one new topic.
+# A query with one new topic takes some milliseconds for this many blocks of 2**17 entries.
 BLOCKS_PER_SHARD = 16
 
 
 def cut_into_shards(corpus: Corpus) -> Ints:
-    """The first document of every shard, and the number of documents."""
+    """Return the first document of every shard, and the number of documents."""
     bounds = corpus.block_starts.tolist()
     return np.unique([*bounds[:-1:BLOCKS_PER_SHARD], bounds[-1]])
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive documents of a batch. Nothing in it changes: Dask may copy it at any time."""
+    """Consecutive documents of a batch. It is immutable: Dask may copy it at any time."""
 
     batch: Batch
     start: int
@@ -45,18 +45,18 @@ class Shard:
         return self.batch.__sizeof__()
 
     def among(self, gone: Ints) -> NDArray[np.bool_]:
-        """All documents but those that are gone."""
+        """Return a mask of all documents except those that are gone."""
         mask = np.ones(len(self.batch), dtype=np.bool_)
         mask[gone] = False
         return mask
 
 
 class NewTopic(NamedTuple):
-    """A new topic by the words that are its own; small enough to go along with every task."""
+    """A new topic by its specific words, small enough to be sent with every task."""
 
     words: Ints
     probabilities: Floats
-    rest: float  # what the other words have of their shared probabilities
+    rest: float  # the factor on the shared probabilities of other words
 
     @classmethod
     def of(cls, topic: Alternative) -> NewTopic:
@@ -75,11 +75,11 @@ class NewTopic(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Which document fits a new topic best?"""
+    """A query: which document fits a new topic best?"""
 
     topic: NewTopic
-    gone: Ints  # rows of the shard that are not to be had
-    least: float  # a smaller gain is of no interest
+    gone: Ints  # rows of the shard that are not available
+    least: float  # smaller gains are ignored
 
 
 def fit_shard(given: tuple[Corpus, Fitter], rows: tuple[int, int]) -> Shard:
@@ -92,7 +92,7 @@ def fit_shard(given: tuple[Corpus, Fitter], rows: tuple[int, int]) -> Shard:
 def next_in_shard(
     shard: Shard, questions: Sequence[Question]
 ) -> list[tuple[Candidate, Sample] | None]:
-    """The best document for each question, and the document itself."""
+    """Return the best candidate for each question, with its document."""
     answers: list[tuple[Candidate, Sample] | None] = []
     shared = shard.batch.context.table.shared
     for topic, gone, least in questions:
@@ -106,7 +106,7 @@ def next_in_shard(
 
 
 def gains_in_shard(shard: Shard, question: Question) -> tuple[Ints, Floats]:
-    """The rows that gain more than is asked for, and what they gain."""
+    """Return the rows whose gains exceed the least one, and their gains."""
     topic, gone, least = question
     whole = topic.complete(shard.batch.context.table.shared)
     gains = shard.batch.gains_above(whole, shard.among(gone), least)
@@ -131,7 +131,7 @@ def take_from_shard(shard: Shard, rows: Ints) -> Sample:
 
 
 class ShardedBatch(SearchableBatch):
-    """A batch whose documents lie in shards, on the workers of a cluster or here."""
+    """A batch in shards, on the workers of a cluster or in this process."""
 
     def __init__(self, runner: Runner, corpus: Corpus, fitter: Fitter) -> None:
         self._runner = runner
@@ -139,8 +139,8 @@ class ShardedBatch(SearchableBatch):
         self._starts = cut_into_shards(corpus)
         pieces = list(zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True))
         self._shards = runner.keep(fit_shard, (corpus, fitter), pieces)
-        self._known: dict[int, Sample] = {}  # documents that have been talked about
-        self._latest: dict[int, list[int]] = {}  # by shard, the documents it named last
+        self._known: dict[int, Sample] = {}  # documents fetched before
+        self._latest: dict[int, list[int]] = {}  # by shard, its last candidates
         self._trained: tuple[tuple[int, ...], Alternative] | None = None
 
     def close(self) -> None:
@@ -153,13 +153,13 @@ class ShardedBatch(SearchableBatch):
         return range(len(self._starts) - 1)
 
     def _gone(self, available: NDArray[np.bool_]) -> list[Ints]:
-        """For each shard the rows that are not available."""
+        """Return the rows that are not available, for each shard."""
         rows = np.flatnonzero(~available)
         cuts = np.searchsorted(rows, self._starts)
         return [rows[cuts[n] : cuts[n + 1]] - self._starts[n] for n in self._numbers()]
 
     def fetch(self, rows: Ints) -> Sample:
-        """Some documents, ascending, straight from their shards."""
+        """Fetch some documents, in ascending order, from their shards."""
         homes = np.searchsorted(self._starts, rows, side="right") - 1
         asked = [
             (number, rows[homes == number] - self._starts[number])
@@ -168,7 +168,7 @@ class ShardedBatch(SearchableBatch):
         return Sample.concatenate(self._runner.ask(take_from_shard, self._shards, asked))
 
     def take(self, documents: Ints) -> Sample:
-        """What has been talked about once is remembered."""
+        """Return some documents; those fetched before are cached."""
         wanted = documents.tolist()
         unknown = np.array(sorted(set(wanted).difference(self._known)))
         if len(unknown) > 0:
@@ -178,7 +178,7 @@ class ShardedBatch(SearchableBatch):
         return Sample.concatenate([self._known[row] for row in wanted])
 
     def train(self, documents: Ints) -> Alternative:
-        """The model that was trained last is remembered: it may be asked for before its time."""
+        """Learn the topic of a cluster; the last one is cached, as it is often needed again."""
         rows = tuple(documents.tolist())
         if self._trained is None or self._trained[0] != rows:
             self._trained = rows, self._fitter.train(self.take(documents).block)
@@ -191,14 +191,17 @@ class ShardedBatch(SearchableBatch):
         likelihoods = np.concatenate([likelihoods for _, likelihoods in answers])
         order = np.lexsort((rows, likelihoods))[:n_docs]
         if len(order) > 0:
-            self.take(rows[order])  # all at once: they are what is talked about next
+            self.take(rows[order])  # all at once: they are needed next
         return rows[order], likelihoods[order]
 
     def next_documents(
         self, topics: Sequence[Alternative], outside: Sequence[NDArray[np.bool_]]
     ) -> list[Candidate | None]:
-        """Shards are told of a gain that is there to be had, so that most of them fit hardly any
-        document: that of the best among those they named before. It is in one of the shards."""
+        """Return the document that fits best, for each new topic.
+
+        Shards are given a gain that is known to be reachable, that of the best of their last
+        candidates, so that most of them fit hardly any document.
+        """
         gone = [self._gone(mask) for mask in outside]
         small = [NewTopic.of(topic) for topic in topics]
         best: list[Candidate | None] = [None] * len(topics)
@@ -251,15 +254,15 @@ class ShardedBatch(SearchableBatch):
     def find_similar(
         self, theta: Floats, usable: NDArray[np.bool_], nearest: int, before: int
     ) -> list[list[Similar]]:
-        """For every shard, and every row of `theta`, the usable documents that may be donors; they
-        are numbered as if `before` others came before the batch."""
+        """Return the usable documents that may be donors, for every shard and every row of `theta`,
+        numbered as if `before` others preceded the batch."""
         asked = [(n, (gone, theta, nearest, before)) for n, gone in enumerate(self._gone(usable))]
         answers: list[list[Similar]] = self._runner.ask(similar_in_shard, self._shards, asked)
         return answers
 
 
 def _is_better(candidate: Candidate, other: Candidate | None) -> bool:
-    """A larger gain, or as large a gain and a lower row."""
+    """Return whether a candidate has a larger gain, or the same gain and a lower row."""
     if other is None or candidate.gain != other.gain:
         return other is None or candidate.gain > other.gain
     return candidate.document < other.document

@@ -62,8 +62,8 @@ def _say_found(found: Sequence[ReferenceSearch]) -> str:
     largest = max(search.support for search in found)
     times = "once" if len(found) == 1 else count(len(found), "time")
     start = (
-        f"The same search was run {times} in held-out documents that are known to be normal, with a"
-        " model that was not trained on them."
+        f"The same search was run {times} in held-out documents that are known to be normal, and"
+        " that were compared with the other normal ones."
     )
     if none == len(found):
         return f"{start} It found no candidate at all."
@@ -71,6 +71,6 @@ def _say_found(found: Sequence[ReferenceSearch]) -> str:
     if none:
         said += f", and {spell(none)} time{'s' if none > 1 else ''} no candidate at all"
     return (
-        f"{said}. If a candidate failed that you believe in, look at the top ones: a real group"
+        f"{said}. If a candidate that you believe in failed, look at the first ones: a real group"
         " among the normal documents raises the bar for everything else."
     )

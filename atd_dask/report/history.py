@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from markupsafe import Markup
 
 from atd_dask.report.numbers import count, mark_moment, show_decimal, show_p_value, spell
 from atd_dask.report.page import fill, read
-from atd_dask.report.timeline import draw_course, draw_documents, draw_p_values
-from atd_dask.result_types import SweepLine
+from atd_dask.report.timeline import draw_course, draw_documents, draw_p_values, draw_trend
+from atd_dask.result_types import LineDrift, SweepLine
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean
 
@@ -29,6 +30,17 @@ class ClusterRow:
 
 
 @dataclass(frozen=True)
+class DriftRow:
+    """Words that a normal topic takes up, as the last sweep that told of them has it."""
+
+    words: Sequence[str]
+    last: int
+    report: str
+    trend: str
+    chart: Markup
+
+
+@dataclass(frozen=True)
 class SweepRow:
     """A sweep."""
 
@@ -39,6 +51,7 @@ class SweepRow:
     documents: int
     tested: int
     found: Sequence[str]
+    alarm: bool
     unseen: str
     likelihood: str
     model: str
@@ -51,22 +64,30 @@ class HistoryView:
 
     name: str
     verdict: str
+    promise: str
     charts: Sequence[Markup]
     clusters: Sequence[ClusterRow]
+    drifts: Sequence[DriftRow]
     sweeps: Sequence[SweepRow]  # the latest first
 
 
-def render_history(name: str, lines: Sequence[SweepLine]) -> bytes:
-    """The page; `lines` are those of the history, at least one. The same give the same bytes."""
+def render_history(name: str, lines: Sequence[SweepLine], promise: str = "") -> bytes:
+    """The page; `lines` are those of the history, at least one, and `promise` says how many false
+    alarms are accepted. The same give the same bytes."""
     style = read("page.css") + read("history.css")
-    return fill("history.html.j2", style, read("page.js"), view=make_view(name, lines))
+    return fill("history.html.j2", style, read("page.js"), view=make_view(name, lines, promise))
 
 
-def make_view(name: str, lines: Sequence[SweepLine]) -> HistoryView:
+def make_view(name: str, lines: Sequence[SweepLine], promise: str = "") -> HistoryView:
     sweeps = [line.sweep for line in lines]
     trained = [line.sweep for line in lines if line.trained and line.sweep > 1]
     candidates = [
-        (line.sweep, cluster.deciding_p_value, cluster.size, cluster.significant)
+        (
+            line.sweep,
+            cluster.deciding_p_value,
+            cluster.size,
+            cluster.significant and not cluster.drift,
+        )
         for line in lines
         for cluster in line.candidates
     ]
@@ -76,13 +97,14 @@ def make_view(name: str, lines: Sequence[SweepLine]) -> HistoryView:
     return HistoryView(
         name=clean(name),
         verdict=_conclude(lines, len(clusters)),
+        promise=_say_promise(lines, promise),
         charts=[
             draw_documents(
                 sweeps,
                 [line.documents for line in lines],
                 [bool(line.clusters) for line in lines],
             ),
-            draw_p_values(sweeps, candidates),
+            draw_p_values(sweeps, candidates, [line.level for line in lines]),
             draw_course(
                 sweeps, shares, trained, "share of words that the vocabulary lacks", "{:.1%}"
             ),
@@ -91,6 +113,7 @@ def make_view(name: str, lines: Sequence[SweepLine]) -> HistoryView:
             ),
         ],
         clusters=clusters,
+        drifts=_list_drifts(lines),
         sweeps=[_describe_sweep(line) for line in reversed(lines)],
     )
 
@@ -103,6 +126,47 @@ def _conclude(lines: Sequence[SweepLine], n_clusters: int) -> str:
     found = f"{swept} found {spell(n_clusters)} cluster{'s' if n_clusters > 1 else ''}"
     last = max(line.sweep for line in lines if line.clusters)
     return f"{found}, the last news in sweep {last}."
+
+
+def _say_promise(lines: Sequence[SweepLine], promise: str) -> str:
+    """What was asked for, and how many false alarms chance may have raised since."""
+    spent = lines[-1].chance_alarms
+    if not promise or spent is None:
+        return ""
+    alarms = sum(cluster.kind == "new" for line in lines for cluster in line.clusters)
+    return (
+        f"False alarms that are accepted: {promise}. Chance alone accounts for at most"
+        f" {show_decimal(spent, 2)} of {count(alarms, 'alarm')} on average."
+    )
+
+
+def _list_drifts(lines: Sequence[SweepLine]) -> list[DriftRow]:
+    """Drift by its words, the latest first; what shares a word is one."""
+    rows: dict[tuple[str, ...], DriftRow] = {}
+    for line in lines:
+        for drift in line.drifts:
+            for words in [words for words in rows if not set(words).isdisjoint(drift.words)]:
+                del rows[words]
+            last = len(drift.counts) - 1
+            start = next((n for n, number in enumerate(drift.counts) if number), last)
+            rows[drift.words] = DriftRow(
+                words=tuple(map(clean, drift.written)),
+                last=line.sweep,
+                report=_link(line.sweep),
+                trend=(
+                    f"from {drift.counts[start]:,} of {count(drift.documents[start], 'document')}"
+                    f" {_name_time(drift, start)} to {drift.counts[last]:,} of"
+                    f" {drift.documents[last]:,} {_name_time(drift, last)}"
+                ),
+                chart=draw_trend(drift.counts, drift.documents),
+            )
+    return list(reversed(rows.values()))
+
+
+def _name_time(drift: LineDrift, index: int) -> str:
+    if not drift.by_day:
+        return f"in sweep {drift.first + index}"
+    return f"on {date(1970, 1, 1) + timedelta(days=drift.first + index)}"
 
 
 def _link(sweep: int) -> str:
@@ -142,7 +206,9 @@ def _describe_sweep(line: SweepLine) -> SweepRow:
             f"cluster {c.cluster}, {'new' if c.kind == 'new' else 'goes on'}:"
             f" {count(c.added, 'document')}"
             for c in line.clusters
-        ],
+        ]
+        + [f"drift: {count(drift.size, 'document')}" for drift in line.drifts],
+        alarm=bool(line.clusters),
         unseen=f"{line.unseen_share:.1%}",
         likelihood="–" if likelihood is None else show_decimal(likelihood, 3),
         model=clean(f"trained: {line.trained}") if line.trained else "",

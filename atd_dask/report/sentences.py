@@ -15,6 +15,8 @@ from atd_dask.result_types import ClusterResult
 
 NAMED_CLUSTERS = 3
 NAMED_WORDS = 4
+CONFIRMING = 0.1  # of a document, the share of the topic that confirms it
+DOMINATING = 0.5  # of the words that set a cluster apart, more than this in one document
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,51 @@ def say_searches(cluster: ClusterResult) -> str:
     return f"{start}, more than any of them ({p_value})."
 
 
+def say_why(
+    cluster: ClusterResult, level: float | None, heaviest: tuple[str, float] | None = None
+) -> str:
+    """Say why a candidate is significant or not: who confirms it, what chance reaches, what the
+    test of the paper says, and what could mislead.
+
+    `heaviest` is the document with most of its words, and its share of them.
+    """
+    confirming = sum(document.share >= CONFIRMING for document in cluster.documents)
+    clauses = [
+        f"{confirming:,} of {count(cluster.size, 'document')} owe a tenth of their words or more to"
+        " its topic"
+    ]
+    others, support = cluster.reference_support, cluster.support
+    if others and support is not None:
+        clauses.append(
+            f"by chance a search reaches a support of {show_decimal(max(others))} in"
+            f" {count(len(others), 'try', 'tries')}, and it has {show_decimal(support)}"
+        )
+    p_value = f"p = {show_p_value(cluster.p_value)}".replace(" ", "\N{NO-BREAK SPACE}")
+    if cluster.search_p_value is None:
+        clauses.append(f"the test of the paper decides ({p_value})")
+    elif level is not None and cluster.bootstrap_scores:
+        agrees = (cluster.p_value <= level) == cluster.significant
+        clauses.append(f"the test of the paper {'agrees' if agrees else 'disagrees'} ({p_value})")
+    if cluster.n_copies:
+        copies = count(cluster.n_copies, "near-duplicate")
+        clauses.append(f"{copies} of its documents did not count")
+    if heaviest is not None and heaviest[1] > DOMINATING and cluster.size > 1:
+        name, share = heaviest
+        clauses.append(f"one document, {name}, has {share:.0%} of the words that set it apart")
+    limit = "" if level is None else f" at the level of {level:g}"
+    verdict = "Significant" if cluster.significant else "Not significant"
+    if cluster.kind == "drift":
+        verdict, limit = "Drift, no alarm", ""
+        clauses.append("documents of a normal topic take up its words bit by bit")
+    return f"{verdict}{limit}: {'; '.join(clauses)}."
+
+
 def say_reason(cluster: ClusterResult, level: float | None) -> str:
-    """Say why a candidate is not significant."""
+    """Say why a candidate raises no alarm; nothing for one that does."""
+    if cluster.kind == "drift":
+        return "It is drift: documents of a normal topic take up its words bit by bit."
+    if cluster.significant:
+        return ""
     limit = "the level" if level is None else f"the level of {level:g}"
     if found := say_found(cluster):
         return (

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
 from atd_dask.report.links import find_folder, find_original
@@ -42,6 +45,7 @@ class Sources:
     tokeniser: Tokeniser | None = None  # that counted the texts
     links: Mapping[int, str] = field(default_factory=dict)  # row → URL of the original
     scores: BatchScores | None = None  # of the batch, if they are kept
+    dates: NDArray[np.int64] | None = None  # of the batch, if it has any
 
 
 def read_sources(output: str) -> Sources:
@@ -74,6 +78,7 @@ def read_sources(output: str) -> Sources:
         tokeniser=find_tokeniser(test) if texts else None,  # slow to load
         links={row: link for row, link in links.items() if link is not None},
         scores=read_scores(output),
+        dates=test.dates(),
     )
 
 

@@ -27,6 +27,7 @@ from atd_dask.report.numbers import show_decade
 HEIGHT = 210
 BASE = HEIGHT - BOTTOM
 MARGIN = LEFT + 8
+TREND_WIDTH, TREND_HEIGHT = 120, 28
 
 
 def draw_documents(
@@ -48,11 +49,17 @@ def draw_documents(
     return _draw(HEIGHT, title, [*axis, *bars, caption, *_bottom(across)])
 
 
-def draw_p_values(sweeps: Sequence[int], points: Sequence[tuple[int, float, int, bool]]) -> Markup:
-    """The p-value of each candidate: its sweep, p-value, size, and whether it was significant."""
+def draw_p_values(
+    sweeps: Sequence[int],
+    points: Sequence[tuple[int, float, int, bool]],
+    levels: Sequence[float | None],
+) -> Markup:
+    """The p-value of each candidate: its sweep, p-value, size, and whether it raised an alarm; and
+    as a line the level of each sweep, where it is known."""
     across = _span(sweeps)
     logs = [math.log10(max(p, 1e-12)) for _, p, _, _ in points]
-    up = Axis(math.floor(min([-1.0, *logs])), 0, BASE, TOP + 6)
+    told = [(n, math.log10(level)) for n, level in zip(sweeps, levels, strict=True) if level]
+    up = Axis(math.floor(min([-1.0, *logs, *(log for _, log in told)])), 0, BASE, TOP + 6)
     parts = []
     for decade in range(int(up.low), 1):
         y = up.place(decade)
@@ -60,6 +67,8 @@ def draw_p_values(sweeps: Sequence[int], points: Sequence[tuple[int, float, int,
             _line("grid", MARGIN, y, WIDTH - RIGHT, y),
             _text("tick", MARGIN - 6, y + 4, show_decade(decade) if decade else "1", "end"),
         ]
+    line = " ".join(f"{_round(across.place(n))},{_round(up.place(log))}" for n, log in told)
+    parts.append(f'<polyline class="level" points="{line}"/>' if told else "")
     for (sweep, _, size, significant), log in zip(points, logs, strict=True):
         radius = min(2 + math.sqrt(size) / 2, 9)
         parts.append(
@@ -68,8 +77,8 @@ def draw_p_values(sweeps: Sequence[int], points: Sequence[tuple[int, float, int,
             f' r="{_round(radius)}"/>'
         )
     found = sum(significant for *_, significant in points)
-    title = f"P-values of {len(points)} candidates, {found} of them significant."
-    text = "p-value of each candidate, the larger the more documents"
+    title = f"P-values of {len(points)} candidates, {found} of them with an alarm."
+    text = "p-value of each candidate, the larger the more documents; line: level"
     caption = _text("caption", 0, TOP - 8, text, "start")
     return _draw(HEIGHT, title, [*parts, caption, *_bottom(across)])
 
@@ -107,6 +116,24 @@ def draw_course(
         *_bottom(across),
     ]
     return _draw(HEIGHT, title, parts)
+
+
+def draw_trend(counts: Sequence[int], documents: Sequence[int]) -> Markup:
+    """The share of documents that have some words, sweep by sweep, as a line of its own."""
+    shares = [n / max(of, 1) for n, of in zip(counts, documents, strict=True)]
+    across = Axis(0, max(len(shares) - 1, 1), 3, TREND_WIDTH - 3)
+    up = Axis.of([0.0, *shares], TREND_HEIGHT - 3, 3)
+    points = " ".join(
+        f"{_round(across.place(n))},{_round(up.place(share))}" for n, share in enumerate(shares)
+    )
+    title = (
+        f"Share of documents with the words in {len(shares)} sweeps, at the end {shares[-1]:.1%}."
+    )
+    return Markup(  # noqa: S704 - numbers and fixed words
+        f'<svg class="trend" viewBox="0 0 {TREND_WIDTH} {TREND_HEIGHT}" role="img"'
+        f' width="{TREND_WIDTH}" height="{TREND_HEIGHT}"><title>{title}</title>'
+        f'<polyline class="curve" points="{points}"/></svg>'
+    )
 
 
 def _span(sweeps: Sequence[int]) -> Axis:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from atd_dask.report import charts
 from atd_dask.report.batch_picture import BatchPicture, view_batch
 from atd_dask.report.calibration_view import SearchesView, view_searches
+from atd_dask.report.cluster_times import Bins, draw_times
 from atd_dask.report.numbers import (
     count,
     mark_moment,
@@ -35,6 +36,7 @@ from atd_dask.report.sentences import (
     say_repeats,
     say_searches,
     say_verdict,
+    say_why,
 )
 from atd_dask.report.sources import MOST_COPIES, MOST_DOCUMENTS, MOST_WORDS, Sources
 from atd_dask.result_types import (
@@ -135,6 +137,8 @@ class ClusterView:
     histogram: Markup | None
     search_sentence: str
     searches: Markup | None
+    why: str
+    times: Markup | None  # its documents over time, where they have dates
     growth_sentence: str
     growth: Markup | None  # if it grew step by step
     occurring: WordList
@@ -204,7 +208,8 @@ def make_view(sources: Sources) -> View:
     forms = {}
     if sources.tokeniser is not None:
         forms = find_forms(sources.texts.values(), sources.tokeniser)
-    clusters = [_view_cluster(cluster, sources, level, forms) for cluster in result.clusters]
+    bins = Bins.of(sources.dates)
+    clusters = [_view_cluster(cluster, sources, level, forms, bins) for cluster in result.clusters]
     found = tuple(cluster for cluster in clusters if cluster.significant)
     candidates = tuple(cluster for cluster in clusters if not cluster.significant)
     searched = all(cluster.reference_support is not None for cluster in result.clusters)
@@ -268,7 +273,11 @@ def _look_up(settings: Mapping[str, Any], *keys: str) -> Any:
 
 
 def _view_cluster(
-    cluster: ClusterResult, sources: Sources, level: float | None, forms: Mapping[str, str]
+    cluster: ClusterResult,
+    sources: Sources,
+    level: float | None,
+    forms: Mapping[str, str],
+    bins: Bins | None,
 ) -> ClusterView:
     words, steps, documents = cluster.salient_words, cluster.growth, cluster.documents
     raised = [word.word for word in cluster.raised_words]
@@ -277,7 +286,7 @@ def _view_cluster(
     found = cluster.evaluation
     return ClusterView(
         index=cluster.index,
-        significant=cluster.significant,
+        significant=cluster.significant and cluster.kind != "drift",
         size=cluster.size,
         documents_text=count(cluster.size, "document") + _say_copies(cluster),
         support="–" if support is None else show_decimal(support),
@@ -291,12 +300,16 @@ def _view_cluster(
         p_sentence=say_p_value(cluster),
         in_repeats=say_found(cluster),
         repeats_sentence=say_repeats(cluster),
-        reason="" if cluster.significant else say_reason(cluster, level),
+        reason=say_reason(cluster, level),
         histogram=charts.draw_histogram(cluster.bootstrap_scores, cluster.score)
         if cluster.bootstrap_scores
         else None,
         search_sentence=say_searches(cluster),
         searches=charts.draw_searches(others, support) if others and support is not None else None,
+        why=say_why(cluster, level, _find_heaviest(cluster, sources)),
+        times=None
+        if bins is None or sources.dates is None
+        else draw_times(bins, bins.count(sources.dates[cluster.rows_with_copies])),
         growth_sentence=say_growth(cluster) if steps else "",
         growth=charts.draw_growth(
             [step.score for step in steps],
@@ -323,6 +336,20 @@ def _view_cluster(
         metrics=tuple(f"{getattr(found, name):.2f}" for name in METRICS) if found else None,
         label=clean(found.label) if found else "",
     )
+
+
+def _find_heaviest(cluster: ClusterResult, sources: Sources) -> tuple[str, float] | None:
+    """The document with most of the words that the topic raises, and its share of them."""
+    raised = [word.word for word in cluster.raised_words]
+    tokens = [
+        (sum(sources.counts.get(document.row, {}).get(word, 0) for word in raised), document.id)
+        for document in cluster.documents[:MOST_DOCUMENTS]
+    ]
+    total = sum(number for number, _ in tokens)
+    if not total:
+        return None
+    number, id = max(tokens, key=lambda one: one[0])
+    return shorten(id, SUMMARY_LETTERS), number / total
 
 
 def _view_words(words: Sequence[SalientWord], forms: Mapping[str, str]) -> WordList:

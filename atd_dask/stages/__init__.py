@@ -1,1 +1,1 @@
-"""What the stages of a job are made of."""
+"""The building blocks of the stages of a job."""

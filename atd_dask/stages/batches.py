@@ -1,4 +1,4 @@
-"""A batch as it is searched, under a model that knows its words."""
+"""Prepares a batch for the search, with a model that knows its words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from atd_dask.storage.representatives import with_all_words
 
 @dataclass(frozen=True)
 class PreparedBatch:
-    """A batch as it is searched: without copies, and with its new words where these are used."""
+    """A batch ready to be searched: without near-duplicates, and with its new words if used."""
 
     documents: Corpus
     table: WordTable
@@ -27,11 +27,11 @@ class PreparedBatch:
 def open_batch(
     runner: Runner, stores: Mapping[str, CorpusStore], model: NullModel, rules: DetectionRules
 ) -> PreparedBatch:
-    """The test store, under a model that knows its words."""
+    """Open the test store, with a model that knows its words."""
     test, train = stores["test"], stores["train"]
     if not rules.unseen:
         return PreparedBatch(test.without_copies(), model.table, model.vocabulary)
-    # A word of too few training documents for the vocabulary is not new either.
+    # A word in too few training documents for the vocabulary is not new either.
     everything = with_all_words(test, train.unseen_words)
     documents = everything.without_copies()
     table = admit_new_words(runner, model.table, documents, train.without_copies())

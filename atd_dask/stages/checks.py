@@ -1,4 +1,4 @@
-"""What is wrong with documents that could be read, told before anything is learned from them."""
+"""Checks of documents that could be read, before anything is learned from them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from atd_dask.wording import alternatives, list_some, shorten
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
-# A larger share of words that training lacks is told.
+# A larger share of words that training lacks causes a warning.
 MOST_UNSEEN = 0.1
-# A larger share of documents that training has too is told.
+# A larger share of documents that are in training too causes a warning.
 MOST_SHARED = 0.01
 
-# What words that training lacks mean for a search.
+# The effect of words that training lacks on a search.
 UNSEEN = {
     "use": "nobody can say how usual they are, so give training documents of the same kind as the"
     " batch, and more of them",
@@ -36,7 +36,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def check_sources(config: RunConfig) -> None:
-    """The batch must be something else than the normal documents."""
+    """Check that the batch is not the normal documents."""
     train, test = config.corpus.train, config.corpus.test
     if train is not None and test is not None and train.path == test.path is not None:
         raise InputError(
@@ -48,7 +48,7 @@ def check_sources(config: RunConfig) -> None:
 def check_documents(
     config: RunConfig, part: str, documents: CountSpool, progress: Progress
 ) -> None:
-    """A part of the corpus must have a document; where most were skipped, that is told."""
+    """Check that a part of the corpus has documents, and warn if most were skipped."""
     n_skipped = sum(documents.skipped.values())
     key = f"corpus.{part}" if config.corpus.dataset is None else "corpus.dataset"
     if not documents.n_docs:
@@ -61,7 +61,7 @@ def check_documents(
 
 
 def warn_of_skipped(documents: CountSpool, key: str, progress: Progress) -> None:
-    """Warns where more documents were skipped than taken."""
+    """Warn if more documents were skipped than taken."""
     n_skipped = sum(documents.skipped.values())
     if n_skipped > documents.n_docs:
         progress.warn(
@@ -71,7 +71,7 @@ def warn_of_skipped(documents: CountSpool, key: str, progress: Progress) -> None
 
 
 def _say_skipped(documents: CountSpool) -> str:
-    """The most frequent reason, and the first document that it holds for."""
+    """Return the most frequent reason, and the first document skipped for it."""
     reason = min(documents.skipped, key=lambda reason: (-documents.skipped[reason], reason))
     others = len(documents.skipped) > 1
     number = f" ({documents.skipped[reason]:,} of them)" if others else ""
@@ -87,7 +87,7 @@ def _at(config: RunConfig, part: str) -> str:
 def check_batch(
     parts: Mapping[str, CountSpool], copies: Mapping[str, Copies], progress: Progress
 ) -> None:
-    """The batch must not be the training documents once more; a part of it may be, but is told."""
+    """Check that the batch is not a copy of the training documents, and warn if a part of it is."""
     normal = np.concatenate([_sign(parts[part]) for part in parts if part != "test"])
     batch = _sign(parts["test"])
     if np.array_equal(np.unique(normal), np.unique(batch)):
@@ -109,21 +109,21 @@ def check_batch(
 
 
 def _sign(documents: CountSpool) -> NDArray[np.uint64]:
-    """A number for each document, the same for the same words and counts."""
+    """Return a hash of each document, the same for the same words and counts."""
     signed = [np.zeros(0, np.uint64)]
     for batch in documents.batches():
         mixed = (batch.terms.astype(np.uint64) + np.uint64(1)) * _MIX
         mixed ^= mixed >> np.uint64(29)
         mixed *= _MIX
         mixed ^= mixed >> np.uint64(32)
-        # Numbers wrap around, here and in the differences.
+        # Integers wrap around, here and in the differences.
         sums = np.cumsum(mixed * batch.counts.astype(np.uint64), dtype=np.uint64)
         signed.append(np.diff(np.concatenate((np.zeros(1, np.uint64), sums))[batch.indptr]))
     return np.concatenate(signed)
 
 
 def check_labels(config: RunConfig, labels: Iterable[tuple[str, ...]]) -> None:
-    """What is to be found must be in the batch, whose labels these are."""
+    """Check that the labels to find are among those of the batch."""
     wanted = config.evaluation.anomalous
     if not wanted:
         return
@@ -141,7 +141,7 @@ def check_labels(config: RunConfig, labels: Iterable[tuple[str, ...]]) -> None:
 
 
 def warn_of_unseen(config: RunConfig, batch: CorpusStore, progress: Progress) -> None:
-    """Warns of a batch with many words that too few training documents have, and names the most
+    """Warn of many words in the batch that too few training documents have, naming the most
     frequent."""
     least = config.corpus.text.min_document_frequency
     unseen = batch.unseen()

@@ -1,4 +1,4 @@
-"""A corpus read, checked and stored, from the sources that a configuration names."""
+"""Reads, checks and stores the corpus of a configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def make_corpus(
     config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
 ) -> CorpusSummary:
-    """Makes the stores of all parts; gives a summary of each."""
+    """Make the stores of all parts, and return a summary of each."""
     config = resolve_language(config, progress)
     lexicon = Lexicon()
     with ExitStack() as scratch:

@@ -8,14 +8,20 @@ import numpy as np
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.training import SMALL_ENTRIES
+from atd_dask.distribution.vector_batches import NORMAL_ENTRIES, is_small
 from atd_dask.storage.corpus import CorpusStore
 
+# What a worker holds of the documents that it reads: a piece of a file, its words and their counts.
+READING = (64 * 2**20, "the documents that a task reads")
 
-def estimate_memory(config: RunConfig, stores: Mapping[str, CorpusStore]) -> tuple[int, str]:
+
+def estimate_memory(
+    config: RunConfig, stores: Mapping[str, CorpusStore], workers: int = 1
+) -> tuple[int, str]:
     """How many bytes a worker must be able to hold, and what they are.
 
-    Training takes a small corpus as a whole and a large one by the block; detection takes the
-    batch and the documents beside which it is judged as a whole.
+    Training takes a small corpus as a whole and a large one by the block; detection takes a small
+    batch as a whole, and of a large one each worker holds its share.
     """
     train = stores["train"]
     n_docs, n_entries = train.n_docs, train.n_entries
@@ -25,7 +31,12 @@ def estimate_memory(config: RunConfig, stores: Mapping[str, CorpusStore]) -> tup
         n_entries = -(-n_entries // train.n_blocks)
     home = train if config.detection.pool == "train" else stores["validation"]
     trained = _count_bytes(n_docs, n_entries)
-    tested = sum(_count_bytes(part.n_docs, part.n_entries) for part in (stores["test"], home))
+    test = stores["test"]
+    share = 1 if is_small(test) else max(workers, 1)
+    tested = _count_bytes(-(-test.n_docs // share), -(-test.n_entries // share))
+    tested += _count_bytes(home.n_docs, home.n_entries)
+    n_normal = sum(stores[part].n_entries for part in ("train", "validation"))
+    tested += 8 * min(n_normal, NORMAL_ENTRIES)
     # A topic has a probability of its own for each of its words: in four columns, with the topic.
     n_specific = min(config.null_model.topics.max * train.n_words, train.n_entries)
     model = 28 * n_specific + 16 * train.n_words

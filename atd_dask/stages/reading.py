@@ -1,4 +1,4 @@
-"""The documents of a corpus, read and counted, part by part."""
+"""Reads and counts the documents of a corpus, part by part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Gather = Callable[[str, Iterator[WordCounts]], CountSpool]
 def look_at_inputs(
     config: RunConfig, progress: Progress, task: Task
 ) -> dict[tuple[str, str], Inputs]:
-    """Every input that the corpus is made from, by its part and the key that names it."""
+    """Look at every input of the corpus; return them by part and key."""
     paths = {
         (part, key): getattr(source, key)
         for part in PARTS
@@ -48,7 +48,7 @@ def look_at_inputs(
 
 
 def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
-    """About how many documents a source has, as far as that is seen without reading them."""
+    """Estimate the number of documents of a source without reading them."""
     if source is None or inputs is None:
         return None
     if source.format == "text":
@@ -57,7 +57,7 @@ def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None
 
 
 def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, CountSpool]:
-    """A named collection, divided as the paper does."""
+    """Read a named collection, split as in the paper."""
     name = config.corpus.dataset
     assert name is not None
     source = datasets.locate(name, config.corpus.path)
@@ -78,8 +78,8 @@ def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[st
 def gather_parts(
     config: RunConfig, client: Client, gather: Gather
 ) -> tuple[dict[str, CountSpool], Sequence[str] | None]:
-    """A source for each part, and the vocabulary if train brings its own. Without a source for
-    validation, a share of train is set aside."""
+    """Read the source of each part, and return the vocabulary if train has one. Without a source
+    for validation, a share of train is held out."""
     parts: dict[str, CountSpool] = {}
     vocabulary: Sequence[str] | None = None
     for part in PARTS:
@@ -105,7 +105,7 @@ def gather_parts(
 
 
 def open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
-    """The part as a corpus that is counted already, or None if it is text or absent."""
+    """Open a part that is counts already; return None if it is text or absent."""
     source: Source | None = getattr(config.corpus, part)
     if config.corpus.dataset == "synthetic" or (source and source.format == "synthetic"):
         return synthetic.generate(config.seed, part)
@@ -118,7 +118,7 @@ def open_counted(config: RunConfig, part: str) -> CountedCorpus | None:
 
 
 def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
-    """Its documents, as a shard of text would give them."""
+    """Yield the documents of a counted corpus in the form of counted text."""
     where = "a corpus of numbered words"
     for batch in corpus.batches():
         words = corpus.vocabulary
@@ -129,6 +129,6 @@ def counted_pieces(corpus: CountedCorpus) -> Iterator[WordCounts]:
 
 
 def _numbers(train: CountSpool) -> Sequence[str]:
-    """The vocabulary of a corpus whose words are numbers: all up to the largest."""
+    """Return the vocabulary of a corpus whose words are numbers: all up to the largest."""
     largest = max(map(int, train.lexicon.words()), default=-1)
     return name_numbers(largest + 1, "train")

@@ -28,7 +28,7 @@ from atd_dask.result_types import (
 )
 from atd_dask.stages.batches import PreparedBatch
 from atd_dask.stages.spreadsheets import guard_table
-from atd_dask.storage.atomic_files import write_file
+from atd_dask.storage.checksums import write_checked
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel
 from atd_dask.storage.run_layout import RunLayout
@@ -70,8 +70,8 @@ def count_words(
 def write_result(output: str, result: Result, passages: Mapping[int, str]) -> None:
     """Writes result.json and, with passages of texts, clusters.csv."""
     layout = RunLayout(output)
-    write_file(layout.result, write_json(result))
-    write_file(layout.documents, guard_table(write_csv(result.clusters, passages)))
+    write_checked(layout.result, write_json(result))
+    write_checked(layout.documents, guard_table(write_csv(result.clusters, passages)))
 
 
 def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluster) -> None:

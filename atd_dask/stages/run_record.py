@@ -61,7 +61,7 @@ class RunRecord:
         self._stages: dict[str, dict[str, Any]] = {
             name: {"seconds": 0.0, "reused": True, "made": stage["made"]}
             for name, stage in earlier.get("stages", {}).items()
-            if stage["made"] is not None
+            if stage.get("made") is not None
         }
         self._earlier_cluster = earlier.get("cluster")
         self._cluster: ClusterFacts | None = None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.errors import InputError
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.evaluation.scores import score_documents
 from atd_dask.result_types import BatchScores, Result
-from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.atomic_files import read_file
+from atd_dask.storage.checksums import read_checked, write_checked
 from atd_dask.storage.run_layout import RunLayout
 
 if TYPE_CHECKING:
@@ -53,16 +54,16 @@ def keep_scores(
         log_odds=_list_numbers(scores.log_odds),
     )
     content = json.dumps(told.to_json(), separators=(",", ":"), allow_nan=False).encode()
-    write_file(RunLayout(output).scores, content + b"\n")
+    write_checked(RunLayout(output).scores, content + b"\n")
 
 
 def read_scores(output: str) -> BatchScores | None:
     """The scores that belong to the result in `output`; None where there are none, as for one of an
     earlier version."""
-    content = read_file(RunLayout(output).scores)
     try:
+        content = read_checked(RunLayout(output).scores)
         told = None if content is None else json.loads(content)
-    except ValueError:
+    except (ValueError, DamagedStoreError):  # the page does without them
         return None
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         return None

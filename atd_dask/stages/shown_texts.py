@@ -1,4 +1,4 @@
-"""The texts of a result that people get to see, and how words are written in them."""
+"""Reads the texts that a result shows, and how words are written in them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Documents = Sequence[MemberDocument | BatchDocument]
 
 
 def read_shown_texts(output: str, result: Result) -> dict[int, str]:
-    """The texts of a result that people get to see, by their rows, where they are kept: of the
-    first documents of each cluster, and of one for each group of copies."""
+    """Read the texts that a result shows, by row, if texts are kept: those of the first documents
+    of each cluster, and one for each group of near-duplicates."""
     shown: list[MemberDocument | BatchDocument] = []
     for cluster in result.clusters:
         shown += cluster.documents[:MOST_TEXTS]
@@ -33,15 +33,15 @@ def read_shown_texts(output: str, result: Result) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class Wording:
-    """What the texts of a result say: of each word that was counted its usual form, and of each
-    row a passage."""
+    """The most frequent form of each counted word in the texts of a result, and a passage of each
+    row."""
 
     forms: Mapping[str, str]
     passages: Mapping[int, str]
 
 
 def read_wording(output: str, result: Result, test: CorpusStore) -> Wording:
-    """The wording of the texts that people get to see; empty where no texts are kept."""
+    """Return the wording of the texts that a result shows; empty if no texts are kept."""
     texts = read_shown_texts(output, result)
     tokeniser = find_tokeniser(test) if texts else None
     if tokeniser is None:
@@ -57,15 +57,15 @@ def read_wording(output: str, result: Result, test: CorpusStore) -> Wording:
 
 
 def read_texts(output: str, documents: Documents) -> dict[int, str]:
-    """The texts of some documents by their rows, where they are kept; of the store, the chunks that
-    have them are read."""
+    """Read the texts of some documents by row, if texts are kept; only the chunks needed are
+    read."""
     store = open_texts(output, "test")
     rows = {document.row for document in documents}
     return {} if store is None else {row: store.read(row) for row in sorted(rows)}
 
 
 def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
-    """Likewise for the folder of a sweep: each sweep keeps the texts of its own new documents."""
+    """Do the same for the folder of a sweep; each sweep has the texts of its new documents."""
     texts: dict[int, str] = {}
     for sweep in sorted({document.sweep for document in documents if document.sweep is not None}):
         layout = RunLayout(output).neighbour(sweep)
@@ -79,7 +79,7 @@ def read_texts_of_sweeps(output: str, documents: Documents) -> dict[int, str]:
 
 
 def open_texts(output: str, part: str) -> TextStore | None:
-    """The texts of a part; None where there are none, or those of other documents."""
+    """Open the texts of a part; return None if there are none, or only those of other documents."""
     layout = RunLayout(output)
     path = layout.texts(part)
     if not Location.of(path).names():
@@ -90,6 +90,6 @@ def open_texts(output: str, part: str) -> TextStore | None:
 
 
 def find_tokeniser(store: CorpusStore) -> Tokeniser | None:
-    """The tokeniser that counted the words of a corpus."""
+    """Return the tokeniser that counted the words of a corpus, or None."""
     told = store.attributes.get("text")
     return None if told is None else Tokeniser(read_text(told))

@@ -1,18 +1,18 @@
-"""Tables that are safe to open in a spreadsheet: a cell of somebody's document is no formula."""
+"""Makes tables safe to open in a spreadsheet: text of documents must not become a formula."""
 
 from __future__ import annotations
 
 import csv
 import io
 
-# What a spreadsheet takes for the beginning of a formula, or of another cell.
+# What starts a formula, or another cell, in a spreadsheet.
 _DANGEROUS = ("=", "+", "-", "@", "\t")
 
 
 def guard_table(content: bytes) -> bytes:
-    """A table of comma-separated values in which no cell is a formula, and no carriage return is
-    left. Numbers stay numbers."""
-    # First of all: whoever writes rows that end with a line feed does not quote them.
+    """Return CSV in which no cell is a formula and there are no carriage returns. Numbers stay
+    numbers."""
+    # This comes first, because a writer whose rows end with a line feed does not quote them.
     text = content.decode("utf-8").replace("\r", " ")
     limit = csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     try:

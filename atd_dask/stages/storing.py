@@ -70,7 +70,14 @@ def store_part(
     }
     n_unseen = 0
     with (
-        CorpusWriter(path, vocabulary, encoding.unseen_words, attributes, copies) as writer,
+        CorpusWriter(
+            path,
+            vocabulary,
+            encoding.unseen_words,
+            attributes,
+            copies,
+            dated=documents.has_dates,
+        ) as writer,
         progress.task(f"store {part}", documents.n_docs, "documents") as task,
     ):
         for batch in documents.batches():
@@ -102,7 +109,9 @@ def store_texts(
     an earlier run."""
     path = RunLayout(config.output).texts(part)
     if not documents.has_texts:
-        Location.of(path).remove()
+        location = Location.of(path)
+        location.check_replaceable()
+        location.remove()
         return None
     with (
         TextWriter(path, corpus) as writer,

@@ -1,4 +1,4 @@
-"""What `auto` stands for in `corpus.text`: settled once, from train, for all parts of a corpus."""
+"""Resolves `auto` in `corpus.text`, once, from train, for all parts of a corpus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def resolve_segmentation(config: RunConfig) -> RunConfig:
-    """With the segmentation that all workers are to use, where text may need one."""
+    """Return the configuration with the segmentation that all workers use, if text may need one."""
     text = config.corpus.text
     if not text.is_segmented:
         return config
@@ -26,7 +26,7 @@ def resolve_segmentation(config: RunConfig) -> RunConfig:
 
 
 def resolve_language(config: RunConfig, progress: Progress) -> RunConfig:
-    """With the language that the training documents are written in; says which that is."""
+    """Return the configuration with the language of the training documents, and report it."""
     corpus = config.corpus
     if corpus.text.language != "auto":
         return config
@@ -41,7 +41,7 @@ def resolve_language(config: RunConfig, progress: Progress) -> RunConfig:
 
 
 def resolve_as(config: RunConfig, path: str) -> RunConfig:
-    """With the text prepared as that of the corpus store at `path` was."""
+    """Return the configuration with the text preparation of the corpus store at `path`."""
     text = config.corpus.text
     if text.language != "auto" and not (text.is_segmented and text.segmentation == "auto"):
         return config
@@ -49,7 +49,7 @@ def resolve_as(config: RunConfig, path: str) -> RunConfig:
 
 
 def lacks_segmentation(text: TextOptions, words: Iterable[str]) -> bool:
-    """Whether there are words that ICU would have found, were it here."""
+    """Return whether ICU is missing but would be needed for these words."""
     return (
         text.is_segmented
         and text.segmentation == "bigrams"

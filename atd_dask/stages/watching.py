@@ -1,4 +1,4 @@
-"""What detection tells of itself, as pieces of work that progress can show."""
+"""Displays the events of a detection as tasks of a `Progress`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def watch_detection(
     searches: int,
     is_compiling: Callable[[], bool] | None = None,
 ) -> Iterator[OnProgress]:
-    """Shows detection while the block runs; gives the function that is to be told of its events.
+    """Display a detection during the block; yield the callback for its events.
 
-    Events are `growth` and `grown` of a candidate, its `replicates`, and `searches` by chance.
+    Events are `growth` and `grown` of a candidate, its `replicates`, and `searches` in held-out
+    documents.
     """
     with (
         progress.task("detect", unit="candidates", is_compiling=is_compiling) as whole,
@@ -32,7 +33,7 @@ def watch_detection(
 
 
 class _Watcher:
-    """Shows one part of detection at a time. Events come from several threads."""
+    """Displays one part of a detection at a time. Events come from several threads."""
 
     def __init__(
         self, progress: Progress, whole: Task, parts: ExitStack, totals: dict[str, int]
@@ -47,7 +48,7 @@ class _Watcher:
 
     def on_progress(self, event: str, facts: dict[str, Any]) -> None:
         told = {name: _shorten(value) for name, value in facts.items()}
-        told.pop("worker", None)  # which one says so is of no interest
+        told.pop("worker", None)  # which worker reports does not matter
         cluster = told.pop("cluster", None)
         with self._lock:
             if event == "grown":
@@ -58,7 +59,7 @@ class _Watcher:
                 size = told.pop("size")
                 self._progress.say(f"candidate {cluster} is found", documents=size, **told)
             elif event == "growth" and cluster > self._grown:
-                # Reports of workers may come late, when the cluster is grown already.
+                # Reports of workers may arrive late, after the cluster has grown.
                 self._show(f"grow candidate {cluster}", None, "documents", told.pop("size"), told)
             elif event == "replicates":
                 self._show(f"test candidate {cluster}", *self._named(event), told.pop("done"), told)

@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from atd_dask.storage.locations import Location
+from atd_dask.storage.locations import Location, name_place
 
 
 def join(base: str, *names: str) -> str:
@@ -32,7 +32,8 @@ def write_file(url: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
-    except BaseException:
+    except BaseException as error:
+        name_place(error, location.url)
         with contextlib.suppress(OSError):
             partial.unlink()
         raise

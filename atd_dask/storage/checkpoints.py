@@ -10,7 +10,9 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,20 @@ from atd_dask.storage.atomic_files import join, read_file, write_file
 from atd_dask.storage.locations import Location
 
 FORMAT = b"atd-dask-checkpoint/1\n"
+SUFFIX = ".checkpoint"
 
 Arrays = Mapping[str, NDArray[Any]]
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether a file is a piece, or one that was being written."""
+    return name.endswith(SUFFIX) or (name.startswith(".") and f"{SUFFIX}.partial-" in name)
+
+
+def is_sound(content: bytes) -> bool:
+    """Whether a piece has the bytes that were written."""
+    digest, _, body = content[len(FORMAT) :].partition(b"\n")
+    return content.startswith(FORMAT) and hashlib.sha256(body).hexdigest().encode() == digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +57,9 @@ class Checkpoints:
     def load(self, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """A piece as it was kept, or None."""
         content = read_file(self._place(name))
-        if content is None or not content.startswith(FORMAT):
+        if content is None or not is_sound(content):
             return None
-        digest, _, body = content[len(FORMAT) :].partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() != digest:
-            return None
+        body = content[len(FORMAT) :].partition(b"\n")[2]
         header, _, packed = body.partition(b"\n")
         told = json.loads(header)
         if told["key"] != self.key:
@@ -56,8 +68,13 @@ class Checkpoints:
             return told["facts"], dict(arrays)
 
     def clear(self) -> None:
-        """Forgets every piece, of whatever key."""
-        Location.of(self.url).remove()
+        """Forgets every piece, of whatever key. Files of others stay."""
+        location = Location.of(self.url)
+        names = location.names()
+        location.remove_files([name for name in names if is_checkpoint(name)])
+        if location.local:
+            with suppress(OSError):  # there is none, or something else is in it
+                Path(location.url).rmdir()
 
     def _place(self, name: str) -> str:
-        return join(self.url, f"{name}.checkpoint")
+        return join(self.url, f"{name}{SUFFIX}")

@@ -92,6 +92,8 @@ class CorpusStore:
         self.n_blocks = counts["blocks"]
         # None where they were not looked for: all documents stand for themselves.
         self.n_copies: int | None = counts.get("copies")
+        # None where documents have no dates.
+        self.n_dated: int | None = counts.get("dated")
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> CorpusStore:
@@ -189,6 +191,11 @@ class CorpusStore:
         """Return the number of tokens of known words of each document."""
         return self._group.read("obs/length")
 
+    def dates(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64] | None:
+        """For every document the seconds since 1970, `NO_DATE` for one that has none; None where
+        dates were not read."""
+        return None if self.n_dated is None else self._group.read("obs/date", start, stop)
+
     def copies(self) -> Copies | None:
         """Return the near-duplicates, or None if nobody looked for them."""
         if self.n_copies is None:
@@ -275,6 +282,7 @@ class CorpusStore:
                 block.indptr,
                 block.terms,
                 block.counts,
+                dates=self.dates(block.start, stop),
             )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.documents import Copies, CountBatch
+from atd_dask.documents import NO_DATE, Copies, CountBatch
 from atd_dask.errors import InputError
 from atd_dask.kernels.blocks import BLOCK_DOCUMENTS, BLOCK_ENTRIES, BlockCutter
 from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
@@ -49,7 +49,8 @@ class CorpusWriter:
     Otherwise nothing remains of it and an older store stays. The same documents, words and
     attributes give the same bytes, however the documents are cut into batches. `attributes` may be
     changed until the end; it must be fit for JSON and hold nothing that differs between equal runs.
-    `copies` has the near-copies among all the documents, where they were looked for.
+    `copies` has the near-copies among all the documents, where they were looked for. Dates are
+    kept if `dated` says so.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class CorpusWriter:
         attributes: Mapping[str, Any] | None = None,
         copies: Copies | None = None,
         *,
+        dated: bool = False,
         block_entries: int = BLOCK_ENTRIES,
         block_documents: int = BLOCK_DOCUMENTS,
     ) -> None:
@@ -67,6 +69,8 @@ class CorpusWriter:
         self._words = _as_words(vocabulary, "vocabulary")
         self._unseen_words = _as_words(unseen_words, "unseen words")
         self._copies = copies
+        self._dated = dated
+        self._n_dated = 0
         self._group = GroupWriter(url, FORMAT)
         self._blocks = BlockCutter(block_entries, block_documents)
         self._n_docs = 0
@@ -89,12 +93,16 @@ class CorpusWriter:
         columns = ["labels", "length", "unseen"]
         if self._copies is not None:
             columns += ["copy_of", "in_training"]
+        if self._dated:
+            columns.append("date")
         group.group("obs", _frame("id", columns))
         group.group("var", _frame("word", []))
         self._ids = group.stream("obs/id", TEXT, CHUNK_TEXTS, _STRINGS)
         self._labels = group.stream("obs/labels", TEXT, CHUNK_TEXTS, _STRINGS)
         self._lengths = group.stream("obs/length", _INT64, CHUNK_DOCUMENTS, _ARRAY)
         self._unseen_lengths = group.stream("obs/unseen", _INT64, CHUNK_DOCUMENTS, _ARRAY)
+        if self._dated:
+            self._dates = group.stream("obs/date", _INT64, CHUNK_DOCUMENTS, _ARRAY)
         self._counts = _Csr(group, "X", len(self._words))
         self._unseen = _Csr(group, "obsm/unseen", len(self._unseen_words))
         group.stream("var/word", TEXT, CHUNK_TEXTS, _STRINGS).append(self._words)
@@ -121,6 +129,10 @@ class CorpusWriter:
         self._labels.append(labels)
         self._lengths.append(lengths)
         self._unseen_lengths.append(unseen_lengths)
+        if self._dated:
+            dates = np.full(n_docs, NO_DATE) if batch.dates is None else batch.dates
+            self._dates.append(dates)
+            self._n_dated += int(np.count_nonzero(dates != NO_DATE))
         self._blocks.extend(self._n_docs, self._counts.append(batch))
         self._unseen.append(unseen)
         self._n_docs += n_docs
@@ -154,6 +166,8 @@ class CorpusWriter:
         }
         if self._copies is not None:
             counts["copies"] = self._write_copies(self._copies)
+        if self._dated:
+            counts["dated"] = self._n_dated
         self._group.seal(counts)
 
     def _write_copies(self, copies: Copies) -> int:

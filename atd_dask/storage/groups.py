@@ -22,7 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.storage.locations import Location, Partial
+from atd_dask.storage.locations import Location, Partial, name_place
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -117,6 +117,7 @@ class GroupWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        name_place(error, self._target.url)
         if self._partial is not None:
             self._partial.discard()
             self._partial = None
@@ -261,7 +262,9 @@ class SealedGroup:
         content = location.read(METADATA)
         if content is None or hashlib.sha256(content).hexdigest() != manifest.metadata[METADATA]:
             state = "missing" if content is None else "not as it was written"
-            raise DamagedStoreError(f"{METADATA} of {location.url} is {state}")
+            raise DamagedStoreError(
+                f"{METADATA} of {location.url} is {state}: run the command that made it again"
+            )
         self.url = location.url
         self.manifest = manifest
         store = _CompleteStore(location.zarr_store(read_only=True))
@@ -290,7 +293,9 @@ class SealedGroup:
         # The codecs answer to wrong bytes with one of these two.
         except (DamagedStoreError, ValueError, RuntimeError) as error:
             location = f"{path}[{start}:{'' if stop is None else stop}]" if array.ndim else path
-            raise DamagedStoreError(f"{location} of {self.url} is damaged: {error}") from error
+            raise DamagedStoreError(
+                f"{location} of {self.url} is damaged ({error}): run the command that made it again"
+            ) from error
 
     def pieces(self, path: str) -> Iterator[NDArray[Any]]:
         """The values of an array in bounded memory: so many rows as a chunk has at a time."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 MANIFEST = "manifest.json"
+MARK = "atd-dask-output.json"  # makes a folder one of ours
+MARK_FORMAT = "atd-dask-output/1"
+_DEPTH = 4  # of a store in an output folder, as in sweeps/0001/corpus/new.zarr
 
 # Stands for the manifest of a store in the making, and while the objects of a store are exchanged
 # one by one: the place stays recognisable as ours although the store does not open.
@@ -36,6 +39,12 @@ def _reaching(url: str) -> Iterator[None]:
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise InputError(f"the place {url} cannot be used: {reason}") from error
+
+
+def name_place(error: BaseException | None, url: str) -> None:
+    """Lets an error of the system say where it happened: that of a full disk does not."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = url
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,11 @@ class Location:
 
     def write(self, name: str, content: bytes) -> None:
         backend, path = self._backend()
-        backend.pipe_file(f"{path}/{name}", content)
+        try:
+            backend.pipe_file(f"{path}/{name}", content)
+        except OSError as error:
+            name_place(error, self.url)
+            raise
 
     def files(self) -> dict[str, int]:
         """Every file below this place with its size, in the order of their names."""
@@ -148,11 +161,21 @@ class Location:
         names = self.names()
         manifest = self.read(MANIFEST) if MANIFEST in names else None
         ours = manifest is not None and (b"atd-dask" in manifest or "zarr.json" in names)
-        if names and not ours:
+        # One that lost its manifest is still ours if the folder around it is.
+        if names and not ours and not ("zarr.json" in names and self._is_in_output()):
             raise InputError(
                 f"the place of a store must be free or hold a store of atd-dask, but {self.url} "
                 "holds something else: choose another place or remove what is there"
             )
+
+    def _is_in_output(self) -> bool:
+        """Whether this is inside an output folder that carries our mark."""
+        folder = self.url
+        for _ in range(_DEPTH):
+            folder = folder.rpartition("/")[0]
+            if folder and MARK_FORMAT.encode() in (Location(folder, self.local).read(MARK) or b""):
+                return True
+        return False
 
     def partials(self) -> list[Location]:
         """The temporary stores of this place."""

@@ -1,8 +1,9 @@
 """One run at a time in an output folder: a file there names the run that writes it.
 
-Who owns a lock is a process: its host, its number and when it started. On the same host it is known
-whether that process is alive. Elsewhere a lock counts as left behind once its owner has not
-renewed it for a while, by the clocks of the two hosts.
+A lock names a process: its host, its number and when it started, counted from when the host was
+booted, so that setting a clock changes nothing. On the same host it is known whether that process
+is alive. On another host a lock counts as left behind if it looks old by the clocks and is then not
+renewed while we watch it.
 
 On a local disk taking a lock is atomic. On an object store it is where the store can create an
 object on condition that there is none; elsewhere, and where a lock is taken over, it is read again
@@ -32,8 +33,12 @@ from atd_dask.storage.locations import Location
 NAME = "run.lock"
 EXPIRY = 120.0  # seconds after which a lock that was not renewed is left behind
 RENEWAL = 20.0  # seconds between renewals
+OBSERVATION = 30.0  # seconds for which the lock of another host is watched before it is taken over
 PAUSE = 0.5  # seconds in which another one who writes the same lock would show himself
-CLOCK_TOLERANCE = 10.0  # seconds by which the start of one and the same process may seem to differ
+# Seconds by which the start of one and the same process may seem to differ: by the clock, where an
+# earlier version or another system than Linux wrote the lock, and since the host was booted.
+CLOCK_TOLERANCE = 10.0
+BOOT_TOLERANCE = 0.05
 
 
 class LockedError(AtdError):
@@ -47,25 +52,32 @@ class Owner:
     host: str
     realm: str  # tells containers with the same host name apart: each counts its own processes
     pid: int
-    born: float  # when the process started: its number is given again after its end
+    # When the process started, as its number is given again after its end: in seconds since the
+    # host was booted, or by the clock where that is not known.
+    born: float
     since: float
     renewed: float
     token: str
+    boot: str = ""  # which boot of the host `born` is counted from; empty if it is a time
 
     @classmethod
     def here(cls) -> Owner:
         now = time.time()
-        born = _find_birth(os.getpid()) or now
+        boot = _find_boot()
+        born = _find_birth(os.getpid(), boot) or now
         token = secrets.token_hex(8)
-        return cls(socket.gethostname(), _find_realm(), os.getpid(), born, now, now, token)
+        return cls(socket.gethostname(), _find_realm(), os.getpid(), born, now, now, token, boot)
 
     @classmethod
     def read(cls, content: bytes) -> Owner | None:
         """The owner in a lock file, or None where the file is not whole."""
         try:
             told = json.loads(content)
-            return cls(**{name: kind(told[name]) for name, kind in _FIELDS.items()})
-        except (ValueError, TypeError, KeyError):
+            return cls(
+                **{name: kind(told[name]) for name, kind in _FIELDS.items()},
+                boot=str(told.get("boot", "")),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def write(self) -> bytes:
@@ -73,10 +85,17 @@ class Owner:
 
     def is_gone(self) -> bool:
         """Whether the lock was left behind."""
-        if (self.host, self.realm) == (socket.gethostname(), _find_realm()):
-            born = _find_birth(self.pid)
-            return born is None or abs(born - self.born) > CLOCK_TOLERANCE
-        return time.time() > self.renewed + EXPIRY
+        if not self.is_here():
+            return time.time() > self.renewed + EXPIRY
+        if self.boot and self.boot != _find_boot():
+            return True
+        born = _find_birth(self.pid, self.boot)
+        tolerance = BOOT_TOLERANCE if self.boot else CLOCK_TOLERANCE
+        return born is None or abs(born - self.born) > tolerance
+
+    def is_here(self) -> bool:
+        """Whether the process belongs to this host, where it can be looked at."""
+        return (self.host, self.realm) == (socket.gethostname(), _find_realm())
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC)
@@ -98,19 +117,36 @@ _FIELDS: dict[str, type] = {
 UNKNOWN = Owner("an unknown host", "", 0, 0.0, 0.0, 0.0, "")
 
 
-def _find_birth(pid: int) -> float | None:
-    """When a process started: None if there is none of this number, NaN if that is kept secret."""
+def _find_birth(pid: int, boot: str) -> float | None:
+    """When a process started, since `boot` if one is named: None if there is no process of this
+    number, NaN if that is kept secret."""
     import psutil
 
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return float(process.create_time())
-    except psutil.NoSuchProcess:
+        return _count_since_boot(pid) if boot else float(process.create_time())
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return None
     except psutil.AccessDenied:
         return math.nan
+
+
+def _count_since_boot(pid: int) -> float:
+    """When a process started, in seconds since the host was booted. psutil adds to it when that
+    was by the clock of now, which changes when the clock is set."""
+    # The name of the program, in brackets, may hold anything; the start is the 20th field after it.
+    fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _find_boot() -> str:
+    """Which boot of this host this is; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _find_realm() -> str:
@@ -136,7 +172,7 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
     """
     lock = FolderLock(output)
     try:
-        before = lock.take()
+        before = lock.take(say)
         if before is not None:
             say(f"went on in {output} in place of {before}, which ended without a word")
         with lock.renewing():
@@ -167,15 +203,15 @@ class FolderLock:
         self._place = Location.of(output)
         self._mine = Owner.here()
 
-    def take(self) -> Owner | None:
-        """Takes the lock; gives the one who left it behind, if any."""
+    def take(self, say: Callable[[str], None] = lambda line: None) -> Owner | None:
+        """Takes the lock; gives the one who left it behind, if any. `say` hears of waiting."""
         before = None
         for _ in range(10):
             content = self._read()
             found = UNKNOWN if content is None else Owner.read(content) or UNKNOWN
             if content is None:
                 written = self._create()
-            elif found.is_gone():
+            elif found.is_gone() and not self._is_renewed(found, content, say):
                 before = found
                 written = self._replace(content)
             else:
@@ -186,6 +222,24 @@ class FolderLock:
                 if self._holds():
                     return before
         raise LockedError(f"the lock {join(self._output, NAME)} changes too fast: try again")
+
+    def _is_renewed(self, found: Owner, content: bytes, say: Callable[[str], None]) -> bool:
+        """Whether a lock that looks old by the clocks, which may be wrong, is renewed while we
+        watch."""
+        if found.is_here() or found == UNKNOWN:
+            return False
+        say(
+            f"{self._output} looks as if {found}, had left it: waiting {OBSERVATION:.0f} s to see"
+            " whether it is alive"
+        )
+        end = time.monotonic() + OBSERVATION
+        while time.monotonic() < end:
+            time.sleep(PAUSE)
+            now = self._place.read(NAME) or b""
+            if now != content:
+                owner = Owner.read(now)
+                return owner is not None and owner.token == found.token
+        return False
 
     def release(self) -> None:
         """Removes the lock if it is this one; what cannot be removed expires."""
@@ -304,7 +358,7 @@ class FolderLock:
 
     def _explain(self, owner: Owner) -> str:
         expires = ""
-        if (owner.host, owner.realm) != (self._mine.host, self._mine.realm):
+        if not owner.is_here():
             seconds = max(0.0, owner.renewed + EXPIRY - time.time())
             expires = f"; if it is dead, its lock expires in {seconds:.0f} s"
         return (

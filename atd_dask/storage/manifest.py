@@ -126,7 +126,9 @@ def read_manifest(location: Location) -> Manifest:
     try:
         manifest = Manifest.from_bytes(content)
     except ValueError as error:
-        raise DamagedStoreError(f"{MANIFEST} of {location.url} is damaged: {error}") from error
+        raise DamagedStoreError(
+            f"{MANIFEST} of {location.url} is damaged ({error}): run the command that made it again"
+        ) from error
     if not re.fullmatch(r"atd-dask-[a-z-]+/[1-9][0-9]*", manifest.format):
         raise InputError(
             f"{location.url} is not a store of atd-dask, its format is {manifest.format!r}"

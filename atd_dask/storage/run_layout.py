@@ -73,6 +73,20 @@ class RunLayout:
         """A repeat of the detection, from 1 on."""
         return RunLayout(join(self.folder, "repeats", str(number)))
 
+    @property
+    def calibration(self) -> RunLayout:
+        """The trials of a set-up on its own normal documents."""
+        return RunLayout(join(self.folder, "calibration"))
+
+    @property
+    def figures(self) -> str:
+        """What the trials found."""
+        return join(self.folder, "calibration.json")
+
+    @property
+    def figures_page(self) -> str:
+        return join(self.folder, "calibration.html")
+
     # Of a folder of sweeps.
 
     def sweep(self, number: int) -> RunLayout:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atd_dask.errors import InputError
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.result_types import Result
-from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.atomic_files import read_file
+from atd_dask.storage.checksums import read_checked
 from atd_dask.storage.locations import Location
 from atd_dask.storage.locks import read_owner
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.sealed_json import read_sealed, write_sealed
 
 # Of a cluster, what is long and for programs.
 DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "reference_support"})
@@ -46,21 +48,37 @@ def repeat_folders(output: str, repeat: int) -> RunFolders:
 
 def write_run(output: str, record: Mapping[str, Any]) -> None:
     # Text that no encoding can hold, such as a broken file name, is escaped.
-    content = json.dumps(record, indent=1, allow_nan=False, default=str)
-    write_file(RunLayout(output).record, content.encode("ascii") + b"\n")
+    write_sealed(RunLayout(output).record, record)
 
 
 def read_run(output: str) -> dict[str, Any] | None:
-    """What `run.json` says, or None where there is none or it is not ours."""
-    return _read_object(RunLayout(output).record)
+    """What `run.json` says, or None where there is none, it is not ours, or it is not as it was
+    written: nothing depends on it."""
+    try:
+        told = read_sealed(RunLayout(output).record)
+    except DamagedStoreError:
+        return None
+    return told if told is not None and _is_ours(told) else None
 
 
 def read_result(output: str) -> Result | None:
-    """The result, or None where there is none or it is not ours."""
+    """The result, or None where there is none or it is not ours.
+
+    Raises
+    ------
+    DamagedStoreError
+        If the file is not as it was written.
+    """
     path = RunLayout(output).result
-    told = _read_object(path)
     try:
-        return None if told is None else Result.from_json(told)
+        content = read_checked(path)
+        told = json.loads(content or b"null")
+    except ValueError:
+        return None
+    except DamagedStoreError as error:
+        raise DamagedStoreError(f"{error}: run the job again, and it is made again") from None
+    try:
+        return Result.from_json(told) if isinstance(told, dict) and _is_ours(told) else None
     except InputError as error:
         raise InputError(f"{path} is damaged: {error}") from error
 
@@ -123,10 +141,5 @@ def read_note(output: str, stage: str) -> bytes | None:
     return read_file(RunLayout(output).stage_note(stage))
 
 
-def _read_object(path: str) -> dict[str, Any] | None:
-    try:
-        content = json.loads(read_file(path) or b"null")
-    except ValueError:
-        return None
-    ours = isinstance(content, dict) and str(content.get("format")).startswith("atd-dask-")
-    return content if ours else None
+def _is_ours(told: Mapping[str, Any]) -> bool:
+    return str(told.get("format")).startswith("atd-dask-")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from atd_dask.errors import AtdError, InputError
+from atd_dask.errors import AtdError, DamagedStoreError, InputError
 from atd_dask.result_types import OMITTED, JsonRecord
-from atd_dask.storage.atomic_files import read_file, write_file
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.locations import Location
 from atd_dask.storage.models import read_digest
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.sealed_json import read_sealed, write_sealed
 from atd_dask.storage.texts import TextStore
 
 T = TypeVar("T")
@@ -59,6 +60,11 @@ class PartSummary(JsonRecord):
         except AtdError:
             return False
 
+    def placed(self, layout: RunLayout, part: str) -> PartSummary:
+        """The same in a folder: a note says nothing of where the folder is, which may be moved."""
+        texts = self.texts and replace(self.texts, path=layout.texts(part))
+        return replace(self, path=layout.corpus(part), texts=texts)
+
 
 CorpusSummary = Mapping[str, PartSummary]  # by the name of the part
 
@@ -89,6 +95,7 @@ def reuse_or_make(
     load: Callable[[Mapping[str, Any]], T | None],
     make: Callable[[], T],
     describe: Callable[[T], Mapping[str, Any]],
+    warn: Callable[[str], None],
     *,
     fresh: bool = False,
 ) -> tuple[T, bool]:
@@ -106,6 +113,8 @@ def reuse_or_make(
         Makes it, and puts it in its place.
     describe
         What the note says of it, fit for JSON.
+    warn
+        Hears of what was kept but is damaged, and so is made again.
     fresh
         Whether it is made in any case.
 
@@ -114,9 +123,12 @@ def reuse_or_make(
     tuple
         What the stage gives, and whether it was kept from before.
     """
-    note = None if fresh else finished_stage(layout.folder, stage, key)
     try:
+        note = None if fresh else finished_stage(layout.folder, stage, key)
         kept = None if note is None else load(note)
+    except DamagedStoreError as error:
+        warn(f"{error}: {stage} is done again")
+        kept = None
     except InputError:  # of an earlier version
         kept = None
     if kept is not None:
@@ -126,15 +138,29 @@ def reuse_or_make(
     return made, False
 
 
-def load_corpus(note: Mapping[str, Any]) -> CorpusSummary | None:
-    """The parts of a corpus, None where a store of them is not whole any more."""
-    parts = {name: PartSummary.from_json(told) for name, told in note.items()}
-    return parts if all(part.is_whole() for part in parts.values()) else None
+def load_corpus(layout: RunLayout, note: Mapping[str, Any]) -> CorpusSummary:
+    """The parts of a corpus that a note tells of.
+
+    Raises
+    ------
+    DamagedStoreError
+        If a store is not the one that was written.
+    """
+    parts = {name: PartSummary.from_json(told).placed(layout, name) for name, told in note.items()}
+    for part in parts.values():
+        if not part.is_whole():
+            raise DamagedStoreError(f"{part.path} is not as it was written")
+    return parts
 
 
-def describe_corpus(parts: CorpusSummary) -> dict[str, Any]:
-    """The parts of a corpus, as a note says it."""
-    return {name: part.to_json() for name, part in parts.items()}
+def describe_corpus(layout: RunLayout, parts: CorpusSummary) -> dict[str, Any]:
+    """The parts of a corpus, as a note says it: with paths inside the folder."""
+
+    def place_inside(part: PartSummary) -> PartSummary:
+        texts = part.texts and replace(part.texts, path=layout.relative(part.texts.path))
+        return replace(part, path=layout.relative(part.path), texts=texts)
+
+    return {name: place_inside(part).to_json() for name, part in parts.items()}
 
 
 def stage_key(*parts: object) -> str:
@@ -145,16 +171,30 @@ def stage_key(*parts: object) -> str:
 
 def finish_stage(output: str, stage: str, key: str, summary: Mapping[str, Any]) -> None:
     """Notes that a stage is finished; to be called when all it has made is in its place."""
-    content = json.dumps({"key": key, "summary": summary}, indent=1)
-    write_file(RunLayout(output).stage_note(stage), content.encode() + b"\n")
+    write_sealed(RunLayout(output).stage_note(stage), {"key": key, "summary": summary})
 
 
 def finished_stage(output: str, stage: str, key: str) -> dict[str, Any] | None:
-    """The summary of a stage that was finished from the same things, or None."""
-    content = read_file(RunLayout(output).stage_note(stage))
-    try:
-        noted = json.loads(content or b"null")
-        summary: dict[str, Any] | None = noted["summary"] if noted["key"] == key else None
-    except (ValueError, TypeError, KeyError):
+    """The summary of a stage that was finished from the same things, or None.
+
+    Raises
+    ------
+    DamagedStoreError
+        If the note is not as it was written.
+    """
+    path = RunLayout(output).stage_note(stage)
+    noted = read_sealed(path)
+    if noted is None:
         return None
-    return summary
+    summary = noted.get("summary")
+    if not isinstance(summary, dict) or "key" not in noted:
+        raise DamagedStoreError(f"{path} is not as it was written")
+    return summary if noted["key"] == key else None
+
+
+def forget_stage(output: str, stage: str) -> None:
+    """Removes the note of a stage, so that it is done again."""
+    folder, _, name = RunLayout(output).stage_note(stage).rpartition("/")
+    location = Location.of(folder)
+    if name in location.names():
+        location.remove_files([name])

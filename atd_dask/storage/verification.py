@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import dataclass
 
-from atd_dask.errors import AtdError, InputError
+from atd_dask.documents import PARTS
+from atd_dask.errors import AtdError, DamagedStoreError, InputError
 from atd_dask.storage.atomic_files import join
+from atd_dask.storage.checkpoints import SUFFIX, is_sound
+from atd_dask.storage.checksums import NAME as SUMS
+from atd_dask.storage.checksums import read_checked, read_sums
 from atd_dask.storage.groups import SealedGroup, chunk_keys
 from atd_dask.storage.locations import MANIFEST, Location
 from atd_dask.storage.manifest import ContentHash, Manifest, read_manifest
+from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.sealed_json import read_sealed
+
+SEALED = ("plan.json", "run.json", "state.json", "sweep.json")
 
 
 def verify(url: str | os.PathLike[str]) -> list[str]:
@@ -40,6 +49,57 @@ def verify(url: str | os.PathLike[str]) -> list[str]:
             problems += _check_array(group, path)
     problems += [f"{name} does not belong to the store" for name in files if name not in expected]
     return problems
+
+
+def verify_files(url: str | os.PathLike[str]) -> list[str]:
+    """All that is wrong with the files of an output folder that are beside its stores."""
+    location = Location.of(url)
+    problems = []
+    for name in location.files():
+        path = join(os.fspath(url), name)
+        folder, _, last = path.rpartition("/")
+        try:
+            if last == SUMS:
+                for listed in read_sums(folder):
+                    problems += _check_listed(join(folder, listed))
+            elif last in SEALED or folder.endswith("/stages"):
+                read_sealed(path)
+            elif last.endswith(SUFFIX) and not is_sound(location.read(name) or b""):
+                problems.append(f"{path} is not as it was written")
+        except DamagedStoreError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _check_listed(path: str) -> list[str]:
+    try:
+        return [f"{path} is missing"] if read_checked(path) is None else []
+    except DamagedStoreError as error:
+        return [str(error)]
+
+
+@dataclass(frozen=True)
+class DamagedStore:
+    """A store of a run that is not as it was written, and the stage that makes it."""
+
+    path: str
+    folder: str  # of the run, or the repeat, that notes the stage
+    stage: str
+
+
+def find_damaged_stores(output: str) -> list[DamagedStore]:
+    """The damaged stores of a run, with those of its repeats; reads all of them."""
+    layout = RunLayout(output)
+    repeats = Location.of(join(output, "repeats")).names()
+    runs = [layout, *(layout.repeat(int(name)) for name in repeats if name.isdecimal())]
+    made = [(layout.corpus(part), layout, "ingest") for part in PARTS]
+    made += [(layout.texts(), layout, "ingest")]
+    made += [(run.model, run, "train") for run in runs]
+    return [
+        DamagedStore(path, run.folder, stage)
+        for path, run, stage in made
+        if Location.of(path).names() and verify(path)
+    ]
 
 
 def find_stores(url: str | os.PathLike[str]) -> list[str]:

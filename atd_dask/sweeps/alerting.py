@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
+from atd_dask.errors import DamagedStoreError
 from atd_dask.result_types import Alert, ClusterNews
-from atd_dask.storage.atomic_files import read_file
+from atd_dask.storage.checksums import read_checked, write_checked
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.runs import read_result
 from atd_dask.sweeps.alerts import deliver, list_channels
 from atd_dask.sweeps.plan import commit
 from atd_dask.sweeps.state import SweepState
@@ -38,8 +41,28 @@ def make_alert(
     )
 
 
-def find_alert(config: RunConfig, sweep: str) -> str:
-    return RunLayout(config.output).sweep(int(sweep)).alert
+def write_alert(path: str, alert: Alert) -> bytes:
+    """Writes down what is to be told; gives its bytes, as they are delivered."""
+    text = json.dumps(alert.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
+    content = text.encode() + b"\n"
+    write_checked(path, content)
+    return content
+
+
+def read_alert(config: RunConfig, sweep: str, progress: Progress) -> bytes | None:
+    """What is to be told of a sweep; None where nothing is. One that is not as it was written is
+    made again from the result of the sweep."""
+    layout = RunLayout(config.output).sweep(int(sweep))
+    try:
+        return read_checked(layout.alert)
+    except DamagedStoreError as error:
+        result = read_result(layout.folder)
+        if result is None or result.sweep is None:
+            raise
+        progress.warn(f"{error}: it is made again")
+    sweep_config = replace(config, output=layout.folder)
+    alert = make_alert(config, sweep_config, int(sweep), result.sweep.clusters)
+    return write_alert(layout.alert, alert)
 
 
 def deliver_alerts(
@@ -51,7 +74,7 @@ def deliver_alerts(
     for sweep, waiting in list(state.pending.items()):
         if int(sweep) <= after:
             continue
-        message = read_file(find_alert(config, sweep))
+        message = read_alert(config, sweep, progress)
         left = [CALLER] if CALLER in waiting else []
         for channel in list_channels(config.sweep.alert):
             if channel not in waiting or message is None:

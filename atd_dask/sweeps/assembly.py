@@ -75,6 +75,10 @@ def _join_terms(batch: CountBatch, beside: Any, n_words: int) -> CountBatch:
 def gather(pieces: Iterable[WordCounts], lexicon: Lexicon | None = None) -> CountSpool:
     """Documents as they are to be stored, perhaps with the lexicon of others; to be closed."""
     documents = CountSpool(lexicon or Lexicon())
-    for piece in pieces:
-        documents.add(piece)
+    try:
+        for piece in pieces:
+            documents.add(piece)
+    except BaseException:
+        documents.close()
+        raise
     return documents

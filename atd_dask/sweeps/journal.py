@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from atd_dask.errors import DamagedStoreError
 from atd_dask.result_types import JsonRecord
 from atd_dask.storage.atomic_files import join
-from atd_dask.storage.checkpoints import Checkpoints
+from atd_dask.storage.checkpoints import SUFFIX, Checkpoints, is_checkpoint
 from atd_dask.storage.locations import Location
 
 # keys × 2: the halves of each
@@ -82,10 +82,11 @@ class Journal:
         return Journal(self.url, (*segments, Segment(name, len(merged))))
 
     def tidy(self) -> None:
-        """Removes the segments that this journal does not name."""
+        """Removes the segments that this journal does not name, and no other file."""
         location = Location.of(self.url)
-        named = {f"{segment.name}.checkpoint" for segment in self.segments}
-        location.remove_files([name for name in location.names() if name not in named])
+        named = {f"{segment.name}{SUFFIX}" for segment in self.segments}
+        gone = [name for name in location.names() if is_checkpoint(name) and name not in named]
+        location.remove_files(gone)
 
     @property
     def _checkpoints(self) -> Checkpoints:

@@ -12,12 +12,14 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import AtdError, InputError
 from atd_dask.result_types import JsonRecord
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.locations import Location
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.sealed_json import read_sealed, write_sealed
 from atd_dask.storage.stage_notes import PartSummary, stage_key
 from atd_dask.sweeps.collecting import collect
 from atd_dask.sweeps.journal import Segment
 from atd_dask.sweeps.retraining import FIRST, batch_store, find_reason, model_config
-from atd_dask.sweeps.state import SweepState, read_object, write_object, write_state
+from atd_dask.sweeps.state import SweepState, write_state
 from atd_dask.text.options import describe_text
 from atd_dask.wording import alternatives
 
@@ -93,18 +95,33 @@ def make_plan(
         segments=later.segments,
         reason=find_reason(config.sweep, state) if state.sweep else FIRST,
     )
-    write_object(layout.plan, plan.to_json())
+    # Where the folder is, is not for the plan to say: it may be moved.
+    inside = replace(plan.new, path=layout.relative(plan.new.path))
+    write_sealed(layout.plan, replace(plan, new=inside).to_json())
     return state, plan
 
 
-def read_plan(config: RunConfig, state: SweepState) -> SweepPlan | None:
-    """The plan of a sweep that was cut off."""
-    told = read_object(RunLayout(config.output).sweep(state.sweep + 1).plan)
-    if told is None:
-        return None
-    plan = SweepPlan.from_json(told)
+def read_plan(config: RunConfig, state: SweepState, progress: Progress) -> SweepPlan | None:
+    """The plan of a sweep that was cut off. One that is not whole is forgotten: nothing has come of
+    it, so its documents are still new."""
+    number = state.sweep + 1
+    layout = RunLayout(config.output).sweep(number)
     try:
-        whole = batch_store(config, plan.sweep).digest == plan.new.digest
-    except AtdError:
-        whole = False
-    return plan if whole else None
+        told = read_sealed(layout.plan)
+        if told is None:
+            return None
+        plan = SweepPlan.from_json(told)
+        whole = batch_store(config, number).digest == plan.new.digest and plan.sweep == number
+    except AtdError as error:
+        progress.warn(f"{error}: sweep {number} is begun again")
+        return None
+    return replace(plan, new=plan.new.placed(layout, "new")) if whole else None
+
+
+def forget_plan(config: RunConfig, number: int) -> None:
+    """A sweep that is under way begins again, with a look for new documents."""
+    layout = RunLayout(config.output).sweep(number)
+    location = Location.of(layout.folder)
+    location.remove_files(
+        [name for name in location.names() if name == layout.relative(layout.plan)]
+    )

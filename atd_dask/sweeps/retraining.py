@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.config.rules import rules_of
 from atd_dask.config.run_config import RunConfig
@@ -62,6 +64,9 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
         return None  # nothing to learn from that it has not seen
     if len(state.drift) >= rule.age:
         return f"it has been used for {len(state.drift)} sweeps"
+    told = [drift.sweep for drift in state.drift if drift.words and drift.sweep <= last_useful]
+    if len(told) >= rule.drift:
+        return f"normal topics took up new words in {len(told)} sweeps that it can learn from"
     recent = state.drift[-(sweep.window + 1) :]
     if len(recent) <= sweep.window:
         return None
@@ -72,10 +77,10 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
             f"{share:.1%} of the words of new documents are not in the vocabulary, against"
             f" {model.unseen_share:.1%} when it was trained"
         )
-    known = [(drift.tokens, drift.log_likelihood) for drift in recent]
-    told = [(tokens, value) for tokens, value in known if value is not None]
-    mean = sum(n * value for n, value in told) / max(sum(n for n, _ in told), 1)
-    if told and mean < model.log_likelihood - rule.likelihood:
+    fits = [(drift.tokens, drift.log_likelihood) for drift in recent]
+    known = [(tokens, value) for tokens, value in fits if value is not None]
+    mean = sum(n * value for n, value in known) / max(sum(n for n, _ in known), 1)
+    if known and mean < model.log_likelihood - rule.likelihood:
         return (
             f"a word of new documents has a log-likelihood of {mean:.3f}, against"
             f" {model.log_likelihood:.3f} when it was trained"
@@ -124,7 +129,10 @@ def gather_normal(
     )
 
     def make() -> CorpusSummary:
-        keep = choose_latest([store.ids() for store in stores], reported, wanted)
+        dates = [found for store in stores if (found := store.dates()) is not None]
+        ids = [store.ids() for store in stores]
+        dated = dates if len(dates) == len(stores) else None
+        keep = choose_latest(ids, reported, wanted, dated)
         with ExitStack() as scratch:
             normal = Assembly.of(stores, keep)
             documents = scratch.enter_context(closing(gather(normal.pieces())))
@@ -145,20 +153,38 @@ def gather_normal(
             }
 
     layout = RunLayout(model_run.output)
-    reuse_or_make(layout, "ingest", key, load_corpus, make, describe_corpus)
+    reuse_or_make(
+        layout,
+        "ingest",
+        key,
+        partial(load_corpus, layout),
+        make,
+        partial(describe_corpus, layout),
+        progress.warn,
+    )
 
 
-def choose_latest(ids: Sequence[Sequence[str]], reported: set[str], wanted: int) -> list[Mask]:
+def choose_latest(
+    ids: Sequence[Sequence[str]],
+    reported: set[str],
+    wanted: int,
+    dates: Sequence[NDArray[np.int64]] | None = None,
+) -> list[Mask]:
     """Which documents of each store are taken: the latest of each id, in no reported cluster, and
-    of these as many of the last as are wanted."""
+    of these as many of the last as are wanted. The last are those that came last, or if all stores
+    have `dates` those with the latest."""
     keep = [np.zeros(len(some), dtype=np.bool_) for some in ids]
+    stores = np.repeat(np.arange(len(ids)), [len(some) for some in ids])
+    rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(some)) for some in ids)])
+    order = np.arange(len(rows))
+    if dates is not None:
+        order = np.argsort(np.concatenate(dates), kind="stable")
     seen = set(reported)
-    for store in reversed(range(len(ids))):
-        for row in reversed(range(len(ids[store]))):
-            if wanted == 0:
-                return keep
-            if ids[store][row] not in seen:
-                seen.add(ids[store][row])
-                keep[store][row] = True
-                wanted -= 1
+    for store, row in zip(stores[order[::-1]].tolist(), rows[order[::-1]].tolist(), strict=True):
+        if wanted == 0:
+            break
+        if ids[store][row] not in seen:
+            seen.add(ids[store][row])
+            keep[store][row] = True
+            wanted -= 1
     return keep

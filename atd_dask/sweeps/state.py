@@ -17,17 +17,22 @@ index.html          the same for people
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from atd_dask.errors import DamagedStoreError
+from atd_dask.errors import DamagedStoreError, InputError
 from atd_dask.result_types import SweepLine
-from atd_dask.storage.atomic_files import read_file, write_file
+from atd_dask.storage.atomic_files import write_file
+from atd_dask.storage.checksums import read_checked, write_checked
 from atd_dask.storage.run_layout import RunLayout
+from atd_dask.storage.sealed_json import read_sealed, write_sealed
+from atd_dask.sweeps.alarm_series import AlarmSeries
 from atd_dask.sweeps.journal import Journal, Segment
 
 FORMAT = "atd-dask-sweeps/1"
+# What to do about something that no sweep can make again.
+RESTORE = "put it back from a copy, or begin anew in another folder with --output"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,7 @@ class Drift:
     tokens: int
     unseen_tokens: int
     log_likelihood: float | None  # of a word; None where the model knows none of them
+    words: tuple[str, ...] = ()  # that normal topics took up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +82,7 @@ class SweepState:
     clusters: tuple[KnownCluster, ...] = ()
     known: int | None = None  # the sweep that has the documents of the clusters
     drift: tuple[Drift, ...] = ()  # under this model
+    series: AlarmSeries | None = None  # what was tested, and which tests raised an alarm
     segments: tuple[Segment, ...] = ()
     pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # sweep → who is to hear
 
@@ -84,30 +91,32 @@ class SweepState:
 
 
 def write_state(output: str, state: SweepState) -> None:
-    write_object(RunLayout(output).state, {"format": FORMAT, **asdict(state)})
+    write_sealed(RunLayout(output).state, {"format": FORMAT, **asdict(state)}, ascii_only=False)
 
 
 def read_state(output: str) -> SweepState | None:
     """The state, or None where no sweep has begun."""
     path = RunLayout(output).state
-    content = read_file(path)
-    if content is None:
-        return None
     try:
-        told = json.loads(content)
+        told = read_sealed(path)
+        if told is None:
+            return None
         if told.pop("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
-        model = told.pop("model")
+        model, series = told.pop("model"), told.pop("series", None)
         return SweepState(
             model=None if model is None else ModelNote(**model),
             clusters=tuple(_read_cluster(cluster) for cluster in told.pop("clusters")),
-            drift=tuple(Drift(**drift) for drift in told.pop("drift")),
+            series=None if series is None else AlarmSeries.from_json(series),
+            drift=tuple(_read_drift(drift) for drift in told.pop("drift")),
             segments=tuple(Segment(**segment) for segment in told.pop("segments")),
             pending={sweep: tuple(to) for sweep, to in told.pop("pending").items()},
             **told,
         )
+    except DamagedStoreError as error:
+        raise DamagedStoreError(f"{error}: {RESTORE}") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedStoreError(f"{path} is not as it was written: {error}") from error
+        raise DamagedStoreError(f"{path} is not as it was written ({error}): {RESTORE}") from error
 
 
 def _read_cluster(told: dict[str, Any]) -> KnownCluster:
@@ -117,24 +126,26 @@ def _read_cluster(told: dict[str, Any]) -> KnownCluster:
     return KnownCluster(**told)
 
 
-def write_object(path: str, value: Mapping[str, Any]) -> None:
-    content = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
-    write_file(path, content.encode() + b"\n")
+def _read_drift(told: dict[str, Any]) -> Drift:
+    return Drift(**{**told, "words": tuple(told.get("words", ()))})
 
 
-def read_object(path: str) -> dict[str, Any] | None:
-    """A JSON object that was written whole, or None where there is none."""
-    content = read_file(path)
-    value: dict[str, Any] | None = None if content is None else json.loads(content)
-    return value
-
-
-def read_history(output: str, last: int) -> tuple[list[SweepLine], bool]:
+def read_history(
+    output: str, last: int, warn: Callable[[str], None]
+) -> tuple[list[SweepLine], bool]:
     """The lines of all sweeps up to the last, and whether the history has all of them."""
     layout = RunLayout(output)
-    content = read_file(layout.history) or b""
-    lines = [SweepLine.from_json(json.loads(line)) for line in content.splitlines()]
-    lines = [line for index, line in enumerate(lines, 1) if line.sweep == index <= last]
+    lines: list[SweepLine] = []
+    try:
+        content = read_checked(layout.history) or b""
+        for index, text in enumerate(content.splitlines(), 1):
+            line = SweepLine.from_json(json.loads(text))
+            if line.sweep != index or index > last:
+                break
+            lines.append(line)
+    except (ValueError, TypeError, KeyError, AttributeError, DamagedStoreError):
+        lines = []
+        warn(f"{layout.history} is not as it was written: it is made again")
     missing = range(len(lines) + 1, last + 1)
     for sweep in missing:
         lines.append(read_line(output, sweep))
@@ -144,10 +155,15 @@ def read_history(output: str, last: int) -> tuple[list[SweepLine], bool]:
 def read_line(output: str, sweep: int) -> SweepLine:
     """The line of a sweep that was committed."""
     path = RunLayout(output).sweep(sweep).line
-    line = read_object(path)
-    if line is None:
-        raise DamagedStoreError(f"the history lacks sweep {sweep}, and {path} is missing")
-    return SweepLine.from_json(line)
+    try:
+        line = read_sealed(path)
+        if line is None:
+            raise DamagedStoreError(f"{path} is missing")
+        return SweepLine.from_json(line)
+    except (InputError, DamagedStoreError) as error:
+        raise DamagedStoreError(
+            f"the history lacks sweep {sweep}, and {error}: {RESTORE}"
+        ) from None
 
 
 def write_history(output: str, lines: Sequence[SweepLine], page: bytes) -> None:
@@ -155,4 +171,4 @@ def write_history(output: str, lines: Sequence[SweepLine], page: bytes) -> None:
     layout = RunLayout(output)
     write_file(layout.history_page, page)
     text = "".join(json.dumps(line.to_json(), allow_nan=False) + "\n" for line in lines)
-    write_file(layout.history, text.encode())
+    write_checked(layout.history, text.encode())

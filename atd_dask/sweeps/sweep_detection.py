@@ -21,18 +21,18 @@ from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
 from atd_dask.evaluation.results import add_written, order_candidates
+from atd_dask.kernels.calibration import JoinedCorpus
 from atd_dask.kernels.detection_rules import FoundCluster
+from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import STORE
 from atd_dask.result_types import (
     BatchDocument,
     ClusterNews,
     ClusterResult,
-    LineCandidate,
-    LineCluster,
+    LineDrift,
     MemberDocument,
     Result,
     SweepFigures,
-    SweepLine,
     SweptDocument,
 )
 from atd_dask.stages.batches import PreparedBatch, open_batch
@@ -48,11 +48,13 @@ from atd_dask.storage.detection_checkpoints import SweepCheckpointer
 from atd_dask.storage.models import read_digest, read_model, write_model
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
+from atd_dask.sweeps.alarm_series import AlarmSeries, note_test
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
+from atd_dask.sweeps.confirmation import confirm_clusters
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
-from atd_dask.sweeps.plan import SweepPlan
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
+from atd_dask.sweeps.word_drift import TopicShares, find_drift, list_new_words
 from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ class SweepFindings:
     news: tuple[ClusterNews, ...]
     n_tested: int
     drift: Drift
+    drifts: tuple[LineDrift, ...]
+    level: float | None  # None where nothing could be tested
     state: SweepState
 
 
@@ -119,7 +123,10 @@ class SweepDetection:
         self._generation = state.model.generation
         self._trained = model_config(config, self._generation)
         self._base = read_model(RunLayout(self._trained.output).model)
-        self._rules = rules_of(config)
+        self._rules = rules_of(sweep_config)
+        self._level = sweep_config.detection.significance.level
+        self._tested = False  # whether clusters could be looked for
+        self._drifts: list[LineDrift] = []
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
         )
@@ -131,7 +138,8 @@ class SweepDetection:
         everything = self._assemble()
         self._store(everything)
         stores = {part: self._open(part) for part in PARTS}
-        check_memory(describe_cluster(self._client), *estimate_memory(self._config, stores))
+        facts = describe_cluster(self._client)
+        check_memory(facts, *estimate_memory(self._config, stores, facts.workers))
         recognised = recognise(
             self._base.table,
             self._base.vocabulary,
@@ -217,7 +225,7 @@ class SweepDetection:
                     test.digest,
                     read_digest(RunLayout(self._sweep_config.output).model),
                     digests,
-                    settings,
+                    [*settings, self._level],
                 ),
             ),
             Checkpoints(
@@ -245,6 +253,9 @@ class SweepDetection:
             # or more to train on.
             self._progress.warn(f"no cluster is looked for in this sweep: {error}")
             return []
+        self._tested = True
+        everything = JoinedCorpus(tuple(normal.values()))
+        found = confirm_clusters(found, test, everything, rules, self._runner)
         found = order_candidates(found)
         for index, cluster in enumerate(found, 1):
             warn_of_thin_pool(self._progress, index, cluster)
@@ -284,10 +295,20 @@ class SweepDetection:
             ),
         )
         drift = self._measure(stores["test"], result)
-        state = replace(self._remember(), drift=(*self._state.drift, drift))
+        state = replace(
+            self._remember(), drift=(*self._state.drift, drift), series=self._note_test(news)
+        )
         write_result(self._sweep_config.output, result, wording.passages)
         keep_scores(self._sweep_config.output, self._runner, stores, batch, self._rules, result)
-        return SweepFindings(result, news, len(self._rest), drift, state)
+        level = self._level if self._tested else None
+        drifts = tuple(self._drifts)
+        return SweepFindings(result, news, len(self._rest), drift, drifts, level, state)
+
+    def _note_test(self, news: Sequence[ClusterNews]) -> AlarmSeries | None:
+        series = self._state.series
+        if series is None or not self._tested:
+            return series
+        return note_test(series, self._level, any(entry.kind == "new" for entry in news))
 
     def _recognise_found(
         self, cluster: FoundCluster, described: ClusterResult, forms: Mapping[str, str]
@@ -298,6 +319,8 @@ class SweepDetection:
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)
+        if place is None and self._is_drift(cluster, described, forms):
+            return replace(described, kind="drift")
         if place is None:
             fresh = KnownCluster(
                 number=len(known) + 1,
@@ -313,6 +336,49 @@ class SweepDetection:
         rows = np.sort(np.array(described.rows_with_copies))
         self._add_news(known[place], kind, self._rest.take(rows))
         return replace(described, cluster=known[place].number, kind=kind)
+
+    def _is_drift(
+        self,
+        cluster: FoundCluster,
+        described: ClusterResult,
+        forms: Mapping[str, str],
+    ) -> bool:
+        """Whether a normal topic takes up the words of a cluster bit by bit; notes it if so."""
+        common = self._topics.find_common(described.rows)
+        if common is None:
+            return False
+        topic, share = common
+        batch = self._batch
+        words = list_new_words(cluster.topic, batch.table, topic, batch.vocabulary)
+        if not words:
+            return False
+        normal = [self._open(part) for part in ("train", "validation")]
+        trend = find_drift(self._config, self._number, words, share, normal, self._runner)
+        if trend is None:
+            return False
+        self._drifts.append(
+            LineDrift(
+                words=tuple(words[:LINE_WORDS]),
+                written=tuple(forms.get(word, word) for word in words[:LINE_WORDS]),
+                size=len(cluster.documents),
+                p_value=cluster.deciding_p_value,
+                first=trend.first,
+                counts=trend.counts,
+                documents=trend.documents,
+                by_day=trend.by_day,
+                evidence=trend.evidence,
+            )
+        )
+        return True
+
+    @cached_property
+    def _fit(self) -> Fit:
+        """The documents that belong to no known cluster, fitted to the model that knows these."""
+        return fit_corpus(self._runner, self._open("test"), self._rules.fitter(self._table))[1]
+
+    @cached_property
+    def _topics(self) -> TopicShares:
+        return TopicShares.of(self._fit.proportions, self._base.table.n_topics)
 
     def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
         place = cluster.number - 1
@@ -356,10 +422,11 @@ class SweepDetection:
 
     def _measure(self, test: CorpusStore, result: Result) -> Drift:
         """How well the null model explains the new documents that are in no cluster."""
-        _, fit = fit_corpus(self._runner, test, self._rules.fitter(self._table))
+        fit = self._fit
         counted = self._sweeps[self._rest.owners] == self._number
         for cluster in result.significant:
-            counted[cluster.rows_with_copies] = False
+            if cluster.kind != "drift":
+                counted[cluster.rows_with_copies] = False
         n_tokens = int(fit.lengths[counted].sum())
         return Drift(
             sweep=self._number,
@@ -369,6 +436,7 @@ class SweepDetection:
             log_likelihood=float(fit.log_likelihoods[counted].sum()) / n_tokens
             if n_tokens
             else None,
+            words=tuple(word for drift in self._drifts for word in drift.words),
         )
 
 
@@ -391,47 +459,6 @@ def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
         replace(group, documents=tuple(map(name_copy, group.documents))) for group in result.copies
     )
     return replace(result, clusters=clusters, copies=copies)
-
-
-def make_line(
-    findings: SweepFindings, plan: SweepPlan, generation: int, seconds: float
-) -> SweepLine:
-    """The line of the history."""
-    drift, new = findings.drift, plan.new
-    return SweepLine(
-        sweep=plan.sweep,
-        started=plan.started,
-        documents=new.documents,
-        skipped=sum(skipped.documents for skipped in new.skipped.values()),
-        tested=findings.n_tested,
-        generation=generation,
-        trained=plan.reason,
-        unseen_share=drift.unseen_tokens / max(drift.tokens + drift.unseen_tokens, 1),
-        log_likelihood=drift.log_likelihood,
-        clusters=tuple(
-            LineCluster(
-                cluster=entry.cluster,
-                kind=entry.kind,
-                size=entry.size,
-                p_value=entry.p_value,
-                added=len(entry.documents),
-                words=entry.words[:LINE_WORDS],
-                written=entry.forms[:LINE_WORDS],
-            )
-            for entry in findings.news
-        ),
-        candidates=tuple(
-            LineCandidate(
-                size=cluster.size,
-                support=cluster.support,
-                search_p_value=cluster.search_p_value,
-                p_value=cluster.p_value,
-                significant=cluster.significant,
-            )
-            for cluster in findings.result.clusters
-        ),
-        seconds=seconds,
-    )
 
 
 def round_up(n_docs: int) -> int:

@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.documents import CountBatch, Shard, Skipped
+from atd_dask.documents import NO_DATE, CountBatch, Shard, Skipped
 from atd_dask.kernels.letter_runs import FIRST_PLACE, TokenTable
 from atd_dask.text.options import TextOptions
 from atd_dask.text.readers.files import clean_labels, clean_text
@@ -136,6 +136,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
     numbers = _find_numbers(options)
     ids: list[str] = []
     labels: list[tuple[str, ...]] = []
+    dates: list[int] = []
     skipped: list[Skipped] = []
     n_skipped: Counter[str] = Counter()
     kept: list[bytes] | None = [] if keep_text else None
@@ -149,6 +150,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
                 continue
             ids.append(item.id)
             labels.append(clean_labels(item.labels))
+            dates.append(NO_DATE if item.date is None else item.date)
             if kept is not None:
                 kept.append(clean_text(item.text[:KEPT_CHARACTERS]).encode("utf-8"))
             yield numbers.tokeniser.encode(item.text)
@@ -158,7 +160,9 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
         Skipped(reason, "", n - MOST_LISTED) for reason, n in n_skipped.items() if n > MOST_LISTED
     ]
     indptr = np.concatenate(([0], np.cumsum(distinct)))
-    batch = CountBatch(ids, labels, indptr, terms, counts, kept)
+    moments = np.array(dates, dtype=np.int64)
+    dated = moments if np.any(moments != NO_DATE) else None
+    batch = CountBatch(ids, labels, indptr, terms, counts, kept, dated)
     keep = np.ones(len(batch), dtype=np.bool_)
     for too, reason in (
         (distinct == 0, "no word is left of its text"),
@@ -226,6 +230,7 @@ class CountSpool:
         self.lexicon = lexicon
         self.n_docs = 0
         self.has_texts = False
+        self.has_dates = False
         self.skipped: dict[str, int] = {}
         self.examples: dict[str, str] = {}  # the first location for each reason
         self._scratch = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
@@ -260,6 +265,7 @@ class CountSpool:
         self._n_batches += 1
         self.n_docs += len(batch)
         self.has_texts |= batch.texts is not None
+        self.has_dates |= batch.dates is not None
         self._frequencies = self.frequencies() + np.bincount(
             batch.terms, minlength=len(self.lexicon)
         )

@@ -18,6 +18,7 @@ class Source:
     id_field: str = "id"
     text_field: str = "text"
     labels_field: str = "labels"
+    date_field: str | None = None
     encoding: str = "utf-8"
 
 

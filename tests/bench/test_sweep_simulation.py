@@ -11,8 +11,8 @@ from atd_dask.bench.sweep_simulation import (
     N_SUBJECTS,
     N_WORDS,
     OUTBREAK_DOCUMENTS,
+    Course,
     Outbreak,
-    Quarter,
     World,
     make_rows,
     simulate,
@@ -48,16 +48,22 @@ def test_the_world_drifts_and_has_outbreaks():
 
 def test_the_rows():
     outbreaks = tuple(Outbreak(n, 10 * n, np.zeros(0, np.int64)) for n in (1, 2))
-    quarter = Quarter(seconds=[1.0, 3.0], idle_seconds=[0.5], kills=4)
-    quarter.lines = [{"sweep": 1, "documents": 20, "trained": "the first one"}]
-    quarter.found = {
+    course = Course(seconds=[1.0, 3.0], idle_seconds=[0.5], kills=4)
+    course.lines = [
+        {"sweep": 1, "documents": 20, "trained": "the first one"},
+        {"sweep": 2, "documents": 20, "trained": None, "drifts": [{"words": ["a", "b"]}]},
+    ]
+    course.found = {
         1: [(11, ["day 11 outbreak 1 document 0"]), (12, ["day 12 outbreak 1 document 1"])],
         2: [(15, ["day 15 document 3"])],
     }
-    rows = {row.pop("what"): list(row.values()) for row in make_rows(World(1, outbreaks), quarter)}
+    rows = {
+        row.pop("what"): list(row.values()) for row in make_rows(World(1, outbreaks), course, 2.0)
+    }
     assert rows["outbreak of the days 10 to 12"] == [11, 1, "2 of 30", 0]
-    assert rows["outbreak of the days 20 to 22"][0] == "never"
-    assert rows["false alarms"] == ["15", 1, 1, ""]
+    assert rows["outbreak of the days 20 to 22, late"][0] == "never"
+    assert rows["false alarms, 2 asked for"] == ["15", 1, 1, ""]
+    assert rows["drift told"][0] == "1 times, of 2 words"
     assert rows["killed at work"][0] == "4"
     assert rows["seconds of a sweep"][0] == "2.0 (1.0 to 3.0)"
 
@@ -65,14 +71,14 @@ def test_the_rows():
 @pytest.mark.long
 def test_days_with_an_outbreak_and_kills(tmp_path):
     world = World.of(1, 4, 1)
-    quarter = simulate(world, tmp_path, 4, 60, SETTINGS, make_progress(quiet=True), killed=0.7)
-    assert [line["sweep"] for line in quarter.lines] == [1, 2, 3, 4]
-    assert sum(line["documents"] for line in quarter.lines) == 4 * 60 + OUTBREAK_DOCUMENTS
-    assert quarter.kills
-    row, *_ = make_rows(world, quarter)
+    course = simulate(world, tmp_path, 4, 60, SETTINGS, make_progress(quiet=True), killed=0.7)
+    assert [line["sweep"] for line in course.lines] == [1, 2, 3, 4]
+    assert sum(line["documents"] for line in course.lines) == 4 * 60 + OUTBREAK_DOCUMENTS
+    assert course.kills
+    row, *_ = make_rows(world, course, 2.0)
     assert row["reported in sweep"] <= world.outbreaks[0].last_day + 2
     assert row["documents"].endswith(" of 30")
     assert int(row["documents"].split()[0]) >= 25
-    assert max(quarter.idle_seconds) < 5
-    state = json.loads((tmp_path / "runs/quarter/state.json").read_text())
+    assert max(course.idle_seconds) < 5
+    state = json.loads((tmp_path / "runs/year/state.json").read_text())
     assert state["pending"] == {}

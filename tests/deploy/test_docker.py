@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.deploy.commands import check_worker, parse
 
@@ -46,8 +49,38 @@ def test_the_image_is_pinned_and_has_a_user_of_its_own() -> None:
 def test_the_image_is_built_from_all_that_the_package_needs() -> None:
     ignored = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
     kept = {line.removeprefix("!") for line in ignored if line.startswith("!")}
-    assert kept == {"LICENSE", "README.md", "atd_dask", "pipelines", "pyproject.toml"}
+    assert kept == {
+        "LICENSE",
+        "README.md",
+        "atd_dask",
+        "deploy/docker/requirements.txt",
+        "pipelines",
+        "pyproject.toml",
+    }
     assert all((FOLDER.parents[1] / name).exists() for name in kept)
+
+
+EXTRAS = ("dashboard", "kubernetes", "metrics", "parquet", "s3", "segmentation")
+
+
+def test_every_package_of_the_image_is_pinned_by_hash() -> None:
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
+    text = (FOLDER / "requirements.txt").read_text().replace("\\\n", "")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert all("--hash=sha256:" in line for line in lines)
+    pinned = {}
+    for line in lines:
+        requirement = Requirement(line.partition(" --hash")[0].strip())
+        (pin,) = requirement.specifier
+        assert pin.operator == "=="
+        pinned[canonicalize_name(requirement.name)] = pin.version
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(each for name in EXTRAS for each in extras[name])]
+    for requirement in map(Requirement, [*wanted, "setuptools>=77"]):
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
+    dockerfile = (FOLDER / "Dockerfile").read_text()
+    assert "--require-hashes --requirement requirements.txt" in dockerfile
+    assert "--no-deps --no-build-isolation ." in dockerfile
 
 
 def test_the_compose_file_follows_the_specification() -> None:

@@ -91,3 +91,30 @@ def test_moments_are_for_people_and_sorted_as_moments() -> None:
         '<td data-value="2026-01-02T03:00:00+00:00"><bdi><time'
         ' datetime="2026-01-02T03:00:00+00:00">2 January 2026, 03:00 UTC</time></bdi></td>'
     ) in page
+
+
+def test_drift_and_what_was_promised() -> None:
+    trend = {"size": 9, "p_value": 0.001, "first": 2, "evidence": 3.0, "written": ["app"]}
+    early = {**trend, "words": ["app"], "counts": [0, 1], "documents": [20, 20]}
+    late = {**trend, "words": ["app"], "counts": [0, 1, 4], "documents": [20, 20, 30]}
+    daily = {**late, "words": ["tax"], "first": 20000, "by_day": True}
+    lines = [
+        make_line(1),
+        make_line(2, level=0.005, chance_alarms=0.01, drifts=[early]),
+        make_line(3, level=0.005, chance_alarms=0.015, drifts=[late, daily]),
+    ]
+    view = make_view("wire", lines, "at most 2 in a year of 365 sweeps")
+    assert view.promise.replace("\N{NO-BREAK SPACE}", " ") == (
+        "False alarms that are accepted: at most 2 in a year of 365 sweeps. Chance alone accounts"
+        " for at most 0.01 of 0 alarms on average."
+    )
+    day, sweep = view.drifts
+    assert sweep.trend.replace("\N{NO-BREAK SPACE}", " ") == (
+        "from 1 of 20 documents in sweep 3 to 4 of 30 in sweep 4"
+    )
+    assert day.trend.endswith("on 2024-10-05 to 4 of 30 on 2024-10-06")
+    assert "at the end 13.3%" in sweep.chart
+    assert not view.sweeps[0].alarm
+    page = render_history("wire", lines, "at most 2").decode()
+    assert 'class="level"' in page
+    assert 'id="drift"' in page

@@ -155,7 +155,7 @@ def test_what_the_figures_mean_is_said() -> None:
 def test_the_overview_has_the_figures_of_clusters() -> None:
     text = Page(render(make_sources(make_cluster(), make_cluster(2, significant=False)))).text
     assert (
-        "cluster documents support by search p-value what it is about"
+        "cluster documents support search p-value bootstrap p-value what it is about"
         " 1 3 30.5 0.25 0.02 coffe export quota brazil One candidate is not significant."
     ) in text
     text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
@@ -442,7 +442,7 @@ def test_what_the_searches_found_is_folded() -> None:
     sources = make_sources(make_cluster())
     found = [make_search(1.5, 1200), make_search(12.0), make_search(0.0, 0)]
     page = check_structure(render(tell(sources, references=found)))
-    assert "found a support of at most 12.0, and one time no candidate at all. Look" in page.text
+    assert "found a support of at most 12.0, and one time no candidate at all. If a" in page.text
     assert {"href": "#searches"} in page.find("a")
     _, _, text = page.text.partition("The best candidate of each search")
     rows = [

@@ -43,6 +43,7 @@ except LockedError:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(locks, "PAUSE", 0.05)
+    monkeypatch.setattr(locks, "OBSERVATION", 0.5)
 
 
 def start(program: str, output: str) -> subprocess.Popen[str]:
@@ -173,6 +174,63 @@ def test_elsewhere_a_lock_expires(tmp_path, where):
     (tmp_path / NAME).write_bytes(expired.write())
     lines: list[str] = []
     with lock_folder(str(tmp_path), lines.append):
+        pass
+    assert [line.partition(" ")[0] for line in lines] == [str(tmp_path), "went"]
+    assert "waiting 0 s to see whether it is alive" in lines[0]
+
+
+@pytest.mark.parametrize("step", [-7200.0, 7200.0])
+def test_a_step_of_the_clock_does_not_free_the_lock_of_a_living_run(tmp_path, monkeypatch, step):
+    import psutil
+
+    with holder(str(tmp_path)) as process:
+        told = psutil.Process.create_time
+        monkeypatch.setattr(psutil.Process, "create_time", lambda self: told(self) + step)
+        now = time.time
+        monkeypatch.setattr(locks.time, "time", lambda: now() + step)
+        with (
+            pytest.raises(LockedError, match=f"but process {process.pid} on"),
+            lock_folder(str(tmp_path), say_nothing),
+        ):
+            pass
+
+
+def test_a_lock_of_an_earlier_version_is_understood(tmp_path):
+    import psutil
+
+    mine = Owner.here()
+    told = json.loads(replace(mine, token="other", born=psutil.Process().create_time()).write())
+    del told["boot"]
+    (tmp_path / NAME).write_text(json.dumps(told))
+    with pytest.raises(LockedError, match="only one run"), lock_folder(str(tmp_path), say_nothing):
+        pass
+    (tmp_path / NAME).write_text(json.dumps(told | {"born": 1.0}))
+    lines: list[str] = []
+    with lock_folder(str(tmp_path), lines.append):
+        pass
+    assert len(lines) == 1
+
+
+def test_a_lock_of_an_earlier_boot_is_taken_over(tmp_path):
+    (tmp_path / NAME).write_bytes(replace(Owner.here(), token="other", boot="before").write())
+    lines: list[str] = []
+    with lock_folder(str(tmp_path), lines.append):
+        pass
+    assert len(lines) == 1
+
+
+def test_a_lock_that_is_renewed_elsewhere_stays_whatever_the_clocks_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "OBSERVATION", 60.0)
+    away = replace(Owner.here(), token="other", host="elsewhere", renewed=0.0)
+    (tmp_path / NAME).write_bytes(away.write())
+    lines: list[str] = []
+
+    def renew(line: str) -> None:
+        lines.append(line)
+        (tmp_path / "renewed").write_bytes(replace(away, renewed=1.0).write())
+        (tmp_path / "renewed").replace(tmp_path / NAME)
+
+    with pytest.raises(LockedError, match="on elsewhere"), lock_folder(str(tmp_path), renew):
         pass
     assert len(lines) == 1
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from atd_dask.errors import DamagedStoreError
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import (
     ModelSummary,
@@ -57,10 +59,39 @@ def test_a_finished_stage_is_known_by_its_key(tmp_path: Path, scheme: str) -> No
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"null", b"[]", b'"key"', b"{}", b'{"key": "key"}', b"\xff\xfe"]
 )
-def test_a_damaged_note_counts_as_none(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_note_is_told_and_its_stage_done_again(tmp_path: Path, content: bytes) -> None:
     finish_stage(str(tmp_path), "train", "key", {})
-    (tmp_path / "stages" / "train.json").write_bytes(content)
-    assert finished_stage(str(tmp_path), "train", "key") is None
+    path = tmp_path / "stages" / "train.json"
+    path.write_bytes(content)
+    with pytest.raises(DamagedStoreError, match="is not as it was written"):
+        finished_stage(str(tmp_path), "train", "key")
+    lines: list[str] = []
+    given = reuse_or_make(
+        RunLayout(str(tmp_path)), "train", "key", str, lambda: "made", lambda _: {}, lines.append
+    )
+    assert given == ("made", False)
+    assert lines == [f"{path} is not as it was written: train is done again"]
+    assert finished_stage(str(tmp_path), "train", "key") == {}
+
+
+@pytest.mark.parametrize("byte", range(0, 160, 7))
+def test_a_note_notices_a_changed_byte(tmp_path: Path, byte: int) -> None:
+    summary = {"digest": "0123456789", "documents": 1234567890, "tokens": 1234567890123}
+    finish_stage(str(tmp_path), "ingest", "key", summary)
+    path = tmp_path / "stages" / "ingest.json"
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1
+    path.write_bytes(content)
+    with suppress(DamagedStoreError):
+        assert finished_stage(str(tmp_path), "ingest", "key") in (summary, None)
+
+
+def test_a_note_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "train.json").write_text(
+        '{\n "key": "key",\n "summary": {"bic": 1.5}\n}\n'
+    )
+    assert finished_stage(str(tmp_path), "train", "key") == {"bic": 1.5}
 
 
 def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
@@ -78,6 +109,7 @@ def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
             lambda note: note["name"] if whole else None,
             make,
             lambda name: {"name": name},
+            print,
             fresh=fresh,
         )
 
@@ -101,7 +133,7 @@ def test_what_an_earlier_version_noted_is_made_again(tmp_path: Path) -> None:
         salient_words_per_topic=2.0,
     )
     given = reuse_or_make(
-        layout, "train", "key", ModelSummary.from_json, lambda: new, ModelSummary.to_json
+        layout, "train", "key", ModelSummary.from_json, lambda: new, ModelSummary.to_json, print
     )
     assert given == (new, False)
     assert finished_stage(layout.folder, "train", "key") == new.to_json()
@@ -112,5 +144,5 @@ def test_a_stage_that_fails_is_not_noted(tmp_path: Path) -> None:
         raise RuntimeError("no room")
 
     with pytest.raises(RuntimeError, match="no room"):
-        reuse_or_make(RunLayout(str(tmp_path)), "train", "key", str, fail, lambda name: {})
+        reuse_or_make(RunLayout(str(tmp_path)), "train", "key", str, fail, lambda name: {}, print)
     assert finished_stage(str(tmp_path), "train", "key") is None

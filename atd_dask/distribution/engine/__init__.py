@@ -1,1 +1,1 @@
-"""All that knows `dask.distributed`."""
+"""Everything that knows `dask.distributed`."""

@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0  # seconds that a scheduler may take to answer
 SECONDS_BETWEEN_CHECKS = 5.0  # of whether all workers are there that were asked for
 
+# How long a worker may be silent until the scheduler gives it up: five minutes as Dask has it.
+WORKER_TTL = "distributed.scheduler.worker-ttl"
+
 # What the processes of a cluster on this machine do beside their work. As Dask has it, they spend a
 # tenth of a CPU looking at themselves, mostly for a profile that a hundredth of a second divides,
 # and give memory back so eagerly that a sixth of their time goes to asking for it again.
 UPKEEP = {
     "distributed.admin.system-monitor.interval": "1s",
     "distributed.admin.tick.interval": "200ms",
+    "distributed.admin.log-length": 1000,  # lines that a scheduler in this process remembers
     "distributed.worker.profile.interval": "100ms",
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
@@ -200,10 +204,8 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
         kwargs["security"] = security
     with ExitStack() as stack:
         try:
-            with block_sigint(), _less_upkeep(cluster.class_ is None):
+            with block_sigint(), _settings(cluster):
                 started = make(**kwargs)
-            if not isinstance(started, load_dask().deploy.Cluster):
-                raise TypeError(f"it is a {type(started).__name__}, not a cluster")
             stack.enter_context(started)
             if cluster.adapt is not None:
                 started.adapt(**cluster.adapt)
@@ -215,15 +217,16 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _less_upkeep(wanted: bool) -> Iterator[None]:
+def _settings(cluster: ClusterOptions) -> Iterator[None]:
     """Takes the place of Dask's own values; those that the user has set stay."""
     from dask import config
 
+    ours: dict[str, object] = {WORKER_TTL: f"{cluster.worker_timeout:g}s"}
+    if cluster.class_ is None:
+        ours |= UPKEEP
     defaults = config.merge(*config.defaults)
-    unset = [
-        key for key in UPKEEP if config.get(key, None) == config.get(key, None, config=defaults)
-    ]
-    with config.set({key: UPKEEP[key] for key in unset if wanted}):
+    unset = [key for key in ours if config.get(key, None) == config.get(key, None, config=defaults)]
+    with config.set({key: ours[key] for key in unset}):
         yield
 
 
@@ -324,8 +327,14 @@ def _find_class(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     try:
         with keep_handlers():  # dask-jobqueue for one takes them over
-            return getattr(importlib.import_module(module), attribute)
+            found = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # importing runs code of the user's choice
         raise SchedulerError(
             f"cluster.class must name a class that can be imported, got {name}: {error}"
         ) from error
+    if not (isinstance(found, type) and issubclass(found, load_dask().deploy.Cluster)):
+        raise SchedulerError(
+            f"cluster.class must name a subclass of distributed.deploy.Cluster, got {name}, which"
+            " is none"
+        )
+    return found

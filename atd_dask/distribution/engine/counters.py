@@ -1,9 +1,9 @@
-"""Counters for Prometheus: how much was done, beside what Dask tells of itself.
+"""Prometheus counters of the work done, in addition to Dask's own.
 
-Each process counts what it does itself. A worker's counters are on its `/metrics`, where Dask's
-are; `dask worker --preload atd_dask.distribution.engine.counters` shows them from the start. The
-process that runs a job has no port, so it adds its own to a file that node_exporter reads. Without
-the package prometheus-client nothing is counted.
+Each process counts its own work. Workers serve their counters on `/metrics` along with Dask's;
+`dask worker --preload atd_dask.distribution.engine.counters` shows them from the start. The process
+that runs a job has no port, so it adds its counters to a file for node_exporter. Without the
+package prometheus-client nothing is counted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAST = "atd_dask_finished_timestamp_seconds"
 
 @functools.cache
 def _counters() -> Mapping[str, Any] | None:
-    """Counters of this process in the registry that Dask serves."""
+    """Return the counters of this process, in the registry that Dask serves."""
     try:
         from prometheus_client import Counter
     except ImportError:
@@ -43,7 +43,7 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 def count(**amounts: int) -> None:
-    """Adds to the counters of these names."""
+    """Increase the counters of these names."""
     counters = _counters()
     if counters is not None and not _silent.get():
         for name, amount in amounts.items():
@@ -52,7 +52,7 @@ def count(**amounts: int) -> None:
 
 @contextmanager
 def count_nothing() -> Iterator[None]:
-    """For work of which nobody is to hear: trials, warming."""
+    """Count nothing in the block, which is a trial or warms up the kernels."""
     token = _silent.set(True)
     try:
         yield
@@ -61,16 +61,19 @@ def count_nothing() -> Iterator[None]:
 
 
 def read_counts() -> dict[str, int]:
-    """What this process has counted so far."""
+    """Return the counters of this process."""
     counters = _counters() or {}
     return {name: int(counter.collect()[0].samples[0].value) for name, counter in counters.items()}
 
 
 @contextmanager
 def keep_counts(path: str | None, name: str, warn: Callable[[str], None]) -> Iterator[None]:
-    """Adds what this process counts in the block to the file at `path`, if one is given, for the
-    job `name`. The file is replaced as a whole, and one that breaks off says no new time of
-    success. A file that cannot be kept is a warning: the work is done all the same."""
+    """Add what this process counts in the block to the file at `path`, if given, for the job
+    `name`.
+
+    The file is replaced atomically, and a job that fails does not update its time of success. If
+    the file cannot be written, a warning says so.
+    """
     if path is None:
         yield
         return
@@ -87,8 +90,8 @@ def keep_counts(path: str | None, name: str, warn: Callable[[str], None]) -> Ite
         new = {each: number - before[each] for each, number in read_counts().items()}
         try:
             _add_to_file(Path(path), name, new, finished)
-        except Exception as error:  # what is in the file may be anything
-            warn(f"the counters in {path} could not be kept: {error}")
+        except Exception as error:  # the file may contain anything
+            warn(f"the counters in {path} could not be updated: {error}")
 
 
 def _add_to_file(path: Path, job: str, new: Mapping[str, int], finished: bool) -> None:

@@ -1,4 +1,4 @@
-"""What tasks report while they run."""
+"""Events that tasks report while they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def listen(
     client: Client | None, on_event: Callable[[dict[str, Any]], None]
 ) -> Iterator[str | None]:
-    """A channel on which tasks report facts; None where there is no cluster."""
+    """Yield a channel on which tasks report facts, or None without a cluster."""
     if client is None:
         yield None
         return
@@ -33,7 +33,7 @@ def listen(
 
 
 def report(channel: str | None, facts: dict[str, Any]) -> None:
-    """Reports from inside a task."""
+    """Report facts from inside a task."""
     if channel is not None:
         from distributed import get_worker
 

@@ -1,4 +1,4 @@
-"""Pieces of work that need others before them, as tasks that depend on each other."""
+"""Runs pieces of work with dependencies as a graph of tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphTask:
-    """A piece of work, what it is called, and the pieces that must be done before it."""
+    """A piece of work, its name, and the pieces it depends on."""
 
     piece: Any
     kind: str
@@ -25,9 +25,8 @@ class GraphTask:
 def run_graph(
     client: Client, step: Callable[..., object], shared: Any, tasks: Sequence[GraphTask]
 ) -> Generator[Any, None, None]:
-    """step(shared, piece) for every task, each after those that it needs and that are among the
-    tasks before it; yields each piece when it is done. Closed early, it cancels what is
-    outstanding."""
+    """Call step(shared, piece) for every task, after the earlier tasks it depends on, and yield
+    each piece when it is done. Closing the generator cancels outstanding tasks."""
     from distributed import as_completed
 
     futures: dict[Any, Future[Any]] = {}
@@ -35,7 +34,7 @@ def run_graph(
     for task in tasks:
         before = [futures[other] for other in task.needs if other in futures]
         key = task_key(task.kind, task.name)
-        # In their order: what others wait for comes first.
+        # In order, so that dependencies come first.
         future = client.submit(
             _run_after,
             before,

@@ -1,4 +1,4 @@
-"""Names of tasks, as people read them on Dask's dashboard."""
+"""The keys of tasks, as shown on Dask's dashboard."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import uuid
 
 
 def task_key(name: str, *details: object) -> str:
-    """A key that no other task has. The dashboard puts tasks of one `name` together, and shows the
-    details of each; a name is words with hyphens."""
+    """Return a unique key. The dashboard groups tasks by `name`, words joined by hyphens, and shows
+    the details of each."""
     return "-".join([name, *map(str, details), uuid.uuid4().hex])

@@ -1,4 +1,4 @@
-"""A client that is made when it is needed: a run that finds everything done starts no cluster."""
+"""A client that connects on first use: a run with nothing to do starts no cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LazyClient:
-    """Stands for the client that `start` gives, and asks for it when it is first used."""
+    """A proxy for the client that `start` returns; it calls `start` on first use."""
 
     def __init__(self, start: Callable[[], Client]) -> None:
         self._start = start
@@ -30,13 +30,13 @@ class LazyClient:
 
 
 def find_open(client: Client | LazyClient) -> Client | None:
-    """The client itself, unless it has not been needed yet."""
+    """Return the client itself, or None if it has not been started."""
     return client._client if isinstance(client, LazyClient) else client
 
 
 @contextmanager
 def when_open(client: Client | LazyClient, do: Callable[[Client], object]) -> Iterator[None]:
-    """Calls `do` with the client: now, or as soon as it is there in the course of the block."""
+    """Call `do` with the client, now or as soon as it starts during the block."""
     opened = find_open(client)
     waiting = client._waiting if isinstance(client, LazyClient) else []
     if opened is not None:

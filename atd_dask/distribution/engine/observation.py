@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 PACKAGES = ("atd-dask", "numpy", "numba", "dask", "distributed", "zarr")
 # A result may depend on these; what of Dask must agree, Dask says itself.
 DECISIVE = ("python", "atd-dask", "numpy", "numba")
+# A worker begins no task when it holds this share of its limit (Dask's worker.memory.pause).
+USABLE = 0.8
+KEPT_SPANS = 20  # of a scheduler in this process: workers still report on the latest
+LOADED = 180 * 2**20  # bytes that a worker holds once it has loaded what tasks need
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class ClusterFacts:
     threads: int
     memory_bytes: int
     smallest_worker_bytes: int
+    smallest_free_bytes: int = 0  # what a worker may still take, beside what it holds now
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,12 @@ def describe_cluster(client: Client) -> ClusterFacts:
         info = client.scheduler_info()
     workers = info["workers"].values()
     limits = [int(worker["memory_limit"] or 0) for worker in workers]
+    held = [int((worker.get("metrics") or {}).get("memory") or 0) for worker in workers]
+    free = [
+        max(1, int(USABLE * limit) - max(now, LOADED))
+        for limit, now in zip(limits, held, strict=True)
+        if limit
+    ]
     return ClusterFacts(
         address=info["address"],
         dashboard=client.dashboard_link,
@@ -63,6 +74,7 @@ def describe_cluster(client: Client) -> ClusterFacts:
         threads=sum(worker["nthreads"] for worker in workers),
         memory_bytes=sum(limits) if all(limits) else 0,
         smallest_worker_bytes=min(filter(None, limits), default=0),
+        smallest_free_bytes=min(free, default=0),
     )
 
 
@@ -101,13 +113,15 @@ def compare_versions(client: Client) -> list[str]:
 
 
 def check_memory(facts: ClusterFacts, needed: int, what: str) -> None:
-    """A `SchedulerError` if the smallest worker cannot hold so many bytes."""
-    smallest = facts.smallest_worker_bytes
-    if 0 < smallest < needed:
+    """A `SchedulerError` if the smallest worker cannot hold so many bytes beside what it holds
+    already."""
+    free = facts.smallest_free_bytes
+    if 0 < free < needed:
         raise SchedulerError(
             f"every worker must have memory for {what}, which take about {format_bytes(needed)},"
-            f" but the smallest has {format_bytes(smallest)}: give workers more memory, for a"
-            " local cluster with cluster.local.memory_limit or fewer workers"
+            f" but the smallest has {format_bytes(free)} to spare, of a limit of"
+            f" {format_bytes(facts.smallest_worker_bytes)}: give workers more memory, for a local"
+            " cluster with cluster.local.memory_limit or fewer workers"
         )
 
 
@@ -161,12 +175,38 @@ def _read_own_peak() -> tuple[str, int]:
 
 
 @contextmanager
-def name_tasks(*tags: str) -> Iterator[None]:
+def name_tasks(client: Client, *tags: str) -> Iterator[None]:
     """Dask tells the tasks of the block as a span of this name."""
     from distributed import span
 
     with span(*tags):
         yield
+    forget_spans(client)
+
+
+def forget_spans(client: Client) -> None:
+    """Lets go of spans that ended long ago. A scheduler keeps every span with all that it knows of
+    its tasks for ever; one in this process would make it grow with every job."""
+    scheduler: Any = getattr(getattr(client, "cluster", None), "scheduler", None)
+    spans = getattr(scheduler, "extensions", {}).get("spans")
+    if spans is not None:
+        # In the scheduler's own thread, where nothing changes meanwhile.
+        scheduler.loop.add_callback(_forget_old_spans, scheduler, spans)
+
+
+def _forget_old_spans(scheduler: Any, spans: Any) -> None:
+    with suppress(Exception):  # how Dask keeps them is its own affair
+        in_use = set(map(id, scheduler.task_groups.values()))
+        for root in spans.root_spans[:-KEPT_SPANS]:
+            whole = list(root.traverse_spans())
+            if any(id(group) in in_use for span in whole for group in span.groups):
+                continue
+            for span in whole:
+                spans.spans.pop(span.id, None)
+                spans.spans_search_by_name[span.name].remove(span)
+                for tag in span.name:
+                    spans.spans_search_by_tag[tag].remove(span)
+            spans.root_spans.remove(root)
 
 
 @contextmanager

@@ -1,9 +1,8 @@
-"""Compiling early.
+"""Compiles kernels early.
 
-The kernels of detection take as long to compile as those of training. While one worker compiles
-and trains, another can compile what comes next; the disk cache hands it to all that share it.
-Workers that are threads of one process compile one after another: there, processes of their own do
-it.
+The kernels of detection take as long to compile as those of training. While one worker compiles and
+trains, another can compile what comes next; others find it in the disk cache. Workers that are
+threads of one process compile one after another, so separate processes compile for them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def compile_early(client: Client, rehearsal: Callable[[], object]) -> None:
-    """Lets a worker go through the kernels when it has nothing better to do."""
+    """Have an idle worker compile the kernels."""
     from distributed import fire_and_forget
 
     key = rehearsal.__name__.replace("_", "-")
@@ -30,12 +29,12 @@ def compile_early(client: Client, rehearsal: Callable[[], object]) -> None:
 
 @contextmanager
 def compile_apart(*rehearsals: Callable[[], object]) -> Iterator[bool]:
-    """Lets other processes, one for each rehearsal, go through the kernels during the block, if
-    none are kept yet; says whether they do. They end with the block at the latest."""
+    """Compile the kernels in other processes, one for each rehearsal, if the cache is empty; yield
+    whether they do. They end with the block at the latest."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         if sys.executable and STORE.is_empty():
-            with suppress(OSError):  # no Python that could be started
+            with suppress(OSError):  # Python could not be started
                 processes += map(_start, rehearsals)
         yield bool(processes)
     finally:
@@ -45,7 +44,7 @@ def compile_apart(*rehearsals: Callable[[], object]) -> Iterator[bool]:
 
 
 def _start(rehearsal: Callable[[], object]) -> subprocess.Popen[bytes]:
-    # It finds the modules that this process found, wherever it had them from.
+    # It must find the same modules as this process.
     program = (
         "import sys; sys.path[:] = sys.argv[1:]\n"
         f"from {rehearsal.__module__} import {rehearsal.__name__} as rehearse\n"

@@ -1,4 +1,4 @@
-"""One module for each raw format; imported when it is needed."""
+"""The readers, a module for each raw format, imported on demand."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ if TYPE_CHECKING:
 
 TEXT_FORMATS = frozenset({"csv", "jsonl", "newsgroups", "parquet", "reuters", "text", "tsv"})
 COUNT_FORMATS = frozenset({"ldac", "npz"})
-# Those of which some files can be read without the others.
+# Formats whose files can be read independently of each other.
 FILE_FORMATS = frozenset({"csv", "jsonl", "parquet", "text", "tsv"})
 
 
 def shards(
     source: Source, options: TextOptions, wanted: Callable[[File], bool] | None = None
 ) -> Iterator[Shard]:
-    """The pieces of a raw corpus, in a fixed order, made as they are asked for.
+    """Yield the shards of a raw corpus lazily, in a fixed order.
 
-    A shard points at a part of a file where that can be read by itself, and carries a few megabytes
-    with it otherwise. A record that cannot be used comes out as `Skipped`, with the reason and the
-    place; a file that cannot be used is an `InputError`. Bytes that are not of the source's
-    encoding become U+FFFD, which ends a word; no document is dropped for them. Of the formats that
-    consist of files, those are left out that are not `wanted`: it is asked right before a file is
-    read.
+    A shard refers to a part of a file if that can be read by itself, and otherwise carries a few
+    megabytes of data. An unusable record becomes `Skipped`, with the reason and the location; an
+    unusable file raises `InputError`. Bytes that are invalid in the source's encoding become
+    U+FFFD, which ends a word; no document is dropped for them. Files that are not `wanted` are left
+    out; it is called right before a file is read.
     """
     if source.format not in TEXT_FORMATS:
         raise _unknown(source, TEXT_FORMATS)
@@ -41,7 +40,7 @@ def shards(
 
 
 def _find_reader(format: str) -> Callable[..., Iterator[Shard]]:
-    """What makes the shards of a format of text; its module is loaded here."""
+    """Import the module of a text format, and return its `shards`."""
     match format:
         case "csv" | "tsv":
             from atd_dask.text.readers import tables
@@ -70,8 +69,8 @@ def _find_reader(format: str) -> Callable[..., Iterator[Shard]]:
 
 
 def check_fields(source: Source, options: TextOptions) -> None:
-    """The fields that a source names must be there. Tables are asked when they are read, by their
-    header; lines of JSON before, as each has fields of its own."""
+    """Check that the fields that a source names exist. Tables are checked by their header when they
+    are read; JSON lines in advance, because each line has its own fields."""
     if source.format == "jsonl":
         from atd_dask.text.readers import jsonl, records
 
@@ -80,7 +79,7 @@ def check_fields(source: Source, options: TextOptions) -> None:
 
 
 def counts(source: Source) -> CountedCorpus:
-    """A corpus that is counted already."""
+    """Open a corpus of counts."""
     if source.format not in COUNT_FORMATS:
         raise _unknown(source, COUNT_FORMATS)
     from atd_dask.text.readers.records import check_encoding

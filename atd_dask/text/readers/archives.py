@@ -1,4 +1,4 @@
-"""Members of archives, read one after the other from the stream; nothing is unpacked to disk."""
+"""Reads the members of archives from a stream, without unpacking to disk."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def is_archive(path: str) -> bool:
 def read_members(
     url: str, wanted: Callable[[str], bool], max_bytes: int
 ) -> Iterator[tuple[str, bytes]]:
-    """The names and bytes of the wanted files of a packed tar archive, in the archive's order.
+    """Yield the names and bytes of the wanted files of a compressed tar archive, in order.
 
-    Of a member larger than `max_bytes` one byte more than that is read. Links and devices are
-    passed over. A damaged archive is an `InputError`, at the latest after its last member.
+    At most `max_bytes` + 1 bytes of a member are read. Links and devices are skipped. A damaged
+    archive raises `InputError`, at the latest after its last member.
     """
     with open_file(url) as stream:
         try:
@@ -34,6 +34,6 @@ def read_members(
         except (tarfile.TarError, UnicodeError) as error:
             message = f"{clean_text(url)} must be a whole tar archive, but is not: {error}"
             raise InputError(message) from error
-        # Reads on to the checksum that ends the file.
+        # Read on to the checksum at the end of the file.
         while stream.read(BLOCK):
             pass

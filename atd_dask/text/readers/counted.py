@@ -1,4 +1,4 @@
-"""Corpora that are counted already, and the label and vocabulary files beside them."""
+"""Corpora of counts, with their label and vocabulary files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _MAX_LINE_BYTES = 10_000_000
 class CountedCorpus:
     """Documents as counts. `batches` reads them from the start each time it is called.
 
-    Without a vocabulary the terms are numbers that name themselves, and the largest one is known
-    only when all documents have been read.
+    Without a vocabulary the words are the numbers of the terms, and the largest one is known only
+    after all documents have been read.
     """
 
     vocabulary: tuple[str, ...] | None
@@ -43,7 +43,7 @@ class CountedCorpus:
 
 
 def read_vocabulary(source: Source) -> tuple[str, ...] | None:
-    """The words of the vocabulary file, one on each line; None where the source has no file."""
+    """Read the words of the vocabulary file, one per line; return None if there is no file."""
     path = source.vocabulary
     if path is None:
         return None
@@ -60,9 +60,9 @@ def read_vocabulary(source: Source) -> tuple[str, ...] | None:
 
 
 def make_batches(rows: Iterable[Rows], source: Source, path: str) -> Iterator[CountBatch]:
-    """Gives rows their ids, which count from 0, and the lines of the label file as labels.
+    """Give rows their ids, counted from 0, and the lines of the label file as labels.
 
-    There must be as many of these lines as rows.
+    The label file must have a line for each row.
     """
     lines = _read_lines(source.labels, source.encoding) if source.labels else None
     n_docs = n_labels = 0

@@ -1,4 +1,4 @@
-"""The format `text`: a tree of folders in which every file is a document."""
+"""The format `text`: a folder tree in which every file is a document."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class TextFiles:
 def shards(
     source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
 ) -> Iterator[TextFiles]:
-    """Groups of the files under a folder. A file's id is its path below it, and its label the name
-    of the folder that holds it; files that lie in `path` itself have none."""
+    """Yield groups of the files under a folder. The id of a file is its relative path, and its
+    label the name of its folder; files directly in `path` have no label."""
     for files in group_files(found for found in walk_files(path) if wanted(found[0])):
         yield TextFiles(files, source.encoding, options.max_bytes)
 
 
 def group_files(files: Iterable[tuple[File, int]]) -> Iterator[tuple[File, ...]]:
-    """Consecutive files for one shard: a few megabytes, and not too many to open."""
+    """Yield consecutive files for one shard: a few megabytes, and not too many to open."""
     group: list[File] = []
     total = 0
     for file, size in files:
@@ -57,6 +57,6 @@ def group_files(files: Iterable[tuple[File, int]]) -> Iterator[tuple[File, ...]]
 
 
 def folder_label(name: str) -> tuple[str, ...]:
-    """The name of the folder in a relative path."""
+    """Return the name of the folder in a relative path."""
     parent = PurePosixPath(name).parent.name
     return (parent,) if parent else ()

@@ -1,4 +1,4 @@
-"""Lines of JSON objects, plain or as `.gz`."""
+"""JSON lines, plain or as `.gz`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from atd_dask.text.readers.records import TOO_LARGE, make_document
 
 ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
-# Lenient: a control character inside a string is bad JSON, but no reason to lose a document.
+# Lenient: a control character in a string is invalid JSON, but no reason to lose a document.
 _decode = json.JSONDecoder(strict=False).decode
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Whole lines of one file: either carried along as `data`, or the bytes from `start` to `stop`
-    of a plain file."""
+    """Whole lines of a file: either their `data`, or the bytes from `start` to `stop` of a plain
+    file."""
 
     file: File
     source: Source
@@ -79,8 +79,8 @@ class Lines:
 def shards(
     source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
 ) -> Iterator[Lines]:
-    """A plain file is cut where lines end and read again by the shards; a packed one travels with
-    them. Empty lines are no documents."""
+    """Yield shards of whole lines. Shards read a plain file themselves, and carry the data of a
+    compressed one. Empty lines are ignored."""
     for file in filter(wanted, find_files(path, ENDINGS)):
         with open_file(file.url) as stream:
             if file.url.lower().endswith(".gz"):
@@ -94,7 +94,7 @@ def shards(
 
 
 def read_records(path: str, source: Source, options: TextOptions) -> Iterator[dict[str, object]]:
-    """The objects of all files, for a look at their fields; whatever else is there is passed."""
+    """Yield the objects of all files, to look at their fields; anything else is ignored."""
     for file in find_files(path, ENDINGS):
         with open_file(file.url) as stream:
             for line in split_lines(read_blocks(stream), options.max_bytes):
@@ -107,7 +107,7 @@ def read_records(path: str, source: Source, options: TextOptions) -> Iterator[di
 
 
 def _find_ends(stream: IO[bytes]) -> Iterator[tuple[int, int]]:
-    """Where pieces of whole lines end, each with the number of its first line."""
+    """Yield where pieces of whole lines end, each with the number of its first line."""
     first_line, offset, stop = 1, 0, 0
     for block in iter(lambda: stream.read(2 * PIECE), b""):
         end = block.rfind(b"\n") + 1

@@ -35,7 +35,7 @@ class RowGroup:
 
     def read(self) -> Iterator[Document | Skipped]:
         source, row = self.source, self.first_row
-        fields = (source.id_field, source.text_field, source.labels_field)
+        fields = (source.id_field, source.text_field, source.labels_field, source.date_field)
         with _open_parquet(self.file, source.text_field) as parquet:
             columns = [name for name in parquet.schema_arrow.names if name in fields]
             for batch in parquet.iter_batches(

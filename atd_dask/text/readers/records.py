@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from atd_dask.documents import Document, Skipped
 from atd_dask.errors import InputError
+from atd_dask.text.dates import read_date
 from atd_dask.text.options import Source
 from atd_dask.text.readers.files import clean_text
 
 TOO_LARGE = "larger than corpus.text.max_bytes"
 
 _DEFAULTS = Source(format="")
+
+# The keys that name the fields of a document.
+FIELDS = ("text_field", "id_field", "labels_field", "date_field")
 
 # So many fields are named where one is missed.
 MOST_NAMES = 10
@@ -23,7 +27,8 @@ def make_document(
     """The document of a record.
 
     The text must be a string. The id is text or a number; where it is missing, null or empty, the
-    document gets `fallback_id`. Labels are a string, split at white space, or a list.
+    document gets `fallback_id`. Labels are a string, split at white space, or a list. A date may be
+    missing, null or empty.
     """
     text = record.get(source.text_field)
     if not isinstance(text, str):
@@ -32,16 +37,23 @@ def make_document(
     name = _id(record.get(source.id_field), fallback_id)
     if name is None:
         return Skipped(f"neither text nor a number in field {source.id_field}", location)
+    date = None
+    if source.date_field is not None and (given := record.get(source.date_field)) not in (None, ""):
+        date = read_date(given)
+        if date is None:
+            return Skipped(f"no date in field {source.date_field}", location)
     labels = _labels(record.get(source.labels_field))
     if labels is None:
         return Skipped(f"neither text nor a list of text in field {source.labels_field}", location)
-    return Document(name, text, labels)
+    return Document(name, text, labels, date)
 
 
 def check_columns(names: Sequence[str], source: Source, location: str) -> None:
     """A table must have the text column, and those that the user named; none of them twice."""
-    for key in ("text_field", "id_field", "labels_field"):
+    for key in FIELDS:
         name = getattr(source, key)
+        if name is None:
+            continue
         times = list(names).count(name)
         if times > 1:
             raise InputError(f"column {name} ({key}) must stand once in {location}, got {times}")
@@ -55,7 +67,7 @@ def check_fields(records: Iterable[Mapping[str, object]], source: Source) -> Non
     them all, and no other is looked at."""
     wanted = {
         key: name
-        for key in ("text_field", "id_field", "labels_field")
+        for key in FIELDS
         if (name := getattr(source, key)) != getattr(_DEFAULTS, key) or key == "text_field"
     }
     names: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Whether a file is still the one that was read: its size, its date and what else is known."""
+"""Stamps of files, to tell whether a file has changed since it was read."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fsspec.implementations.local import LocalFileSystem
 
 from atd_dask.text.readers.files import File, open_filesystem, readable
 
-# A file that was changed a moment ago may be changed again without a new date.
+# A file that was changed just now may change again without a new modification time.
 SETTLED = 2.0
 
-# What object stores say of an object, besides its size; any of these is enough.
+# Properties of objects in object stores, any of which is enough besides the size.
 _PROPERTIES = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modified", "mtime")
 
 
 def stamp_file(file: File) -> str | None:
-    """Text that changes when the file does; None where that cannot be relied on."""
+    """Return a text that changes when the file does, or None if that is not reliable."""
     fs, path = open_filesystem(file.url)
     if isinstance(fs, LocalFileSystem):
         with readable(file.url):
@@ -32,5 +32,5 @@ def stamp_file(file: File) -> str | None:
 
 
 def forget_listings(path: str) -> None:
-    """Looks afresh at what is there; some file systems remember what they listed."""
+    """Drop cached listings of the file system."""
     open_filesystem(path)[0].invalidate_cache()

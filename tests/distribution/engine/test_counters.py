@@ -109,7 +109,7 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, content):
     path = tmp_path / "daily.prom"
     path.write_bytes(content)
     (warning,) = keep(path, "daily", sweeps=1)
-    assert warning.startswith(f"the counters in {path} could not be kept: ")
+    assert warning.startswith(f"the counters in {path} could not be updated: ")
     assert path.read_bytes() == content
 
 

@@ -1,0 +1,53 @@
+"""What Dask and the system say when something is lost, as one sentence with the remedy."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from asyncio import CancelledError as AsyncCancelledError
+from concurrent.futures import CancelledError
+
+from atd_dask.errors import AtdError, ClusterError
+
+GO_ON = "then run the same command again to go on"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+# The packages that reach object stores, each with errors of its own.
+OBJECT_STORES = ("aiobotocore", "aiohttp", "botocore", "s3fs")
+
+
+def explain_failure(error: BaseException) -> AtdError | None:
+    """The sentence for a failure of the cluster, of memory or of a disk; None for anything else."""
+    if isinstance(error, AtdError):
+        return None
+    kind = type(error).__name__
+    is_of_dask = type(error).__module__.partition(".")[0] == "distributed"
+    if is_of_dask and kind == "KilledWorker":
+        tries = int(getattr(error, "allowed_failures", 0)) + 1
+        last = getattr(getattr(error, "last_worker", None), "address", "unknown")
+        return ClusterError(
+            f"a task was given up: {tries} workers died at it, the last one at {last}, most likely"
+            " because it needs more memory than they have: give workers more memory, for a local"
+            f" cluster with cluster.local.memory_limit or fewer workers, {GO_ON}"
+        )
+    if isinstance(error, (CancelledError, AsyncCancelledError)) or (
+        is_of_dask and isinstance(error, OSError)
+    ):
+        return ClusterError(
+            "the connection to the Dask scheduler was lost: see that the scheduler is running,"
+            f" {GO_ON}"
+        )
+    if is_of_dask:
+        line = (str(error).splitlines() or [kind])[0]
+        return ClusterError(f"the Dask cluster failed ({line}): mend that, {GO_ON}")
+    if isinstance(error, MemoryError):
+        return ClusterError(
+            "there was not enough memory, here or on a worker: give the job more, or fewer workers"
+            f" on this machine, {GO_ON}"
+        )
+    if type(error).__module__.partition(".")[0] in OBJECT_STORES:
+        line = (str(error).splitlines() or ["no answer"])[0]
+        return ClusterError(f"an object store cannot be used ({line}): see that it is up, {GO_ON}")
+    if isinstance(error, OSError) and error.errno in FULL:
+        where = error.filename or f"the output folder or {tempfile.gettempdir()}"
+        return ClusterError(f"no space is left on the disk of {where}: free some, {GO_ON}")
+    return None
