@@ -177,28 +177,31 @@ class Course:
     kills: int = 0
 
 
-def bench_sweeps(
-    days: int,
-    documents: int,
-    outbreaks: int,
-    seed: int,
-    folder: str | None,
-    overrides: Sequence[str],
-    progress: Progress,
-    per_year: float = PER_YEAR,
-    killed: float = KILLED,
-) -> list[dict[str, Any]]:
-    """Simulate the days, and return rows for the outbreaks, the false alarms and the times.
+@dataclass(frozen=True)
+class Simulation:
+    """What to simulate."""
 
-    `per_year` false alarms are accepted; a share of the sweeps is `killed`.
-    """
-    overrides = (f"sweep.false_alarms.per_year={per_year}", *overrides)
+    days: int
+    documents: int  # per day
+    outbreaks: int
+    seed: int
+    per_year: float = PER_YEAR  # false alarms that are accepted
+    killed: float = KILLED  # the share of sweeps that are killed and started again
+
+
+def bench_sweeps(
+    asked: Simulation, folder: str | None, overrides: Sequence[str], progress: Progress
+) -> list[dict[str, Any]]:
+    """Simulate the days, and return rows for the outbreaks, the false alarms and the times."""
+    overrides = (f"sweep.false_alarms.per_year={asked.per_year}", *overrides)
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as scratch:
         home = Path(folder or scratch)
         home.mkdir(parents=True, exist_ok=True)
-        world = World.of(seed, days, outbreaks)
-        course = simulate(world, home, days, documents, overrides, progress, killed)
-        return make_rows(world, course, per_year * days / DAYS_OF_A_YEAR)
+        world = World.of(asked.seed, asked.days, asked.outbreaks)
+        course = simulate(
+            world, home, asked.days, asked.documents, overrides, progress, asked.killed
+        )
+        return make_rows(world, course, asked.per_year * asked.days / DAYS_OF_A_YEAR)
 
 
 def simulate(

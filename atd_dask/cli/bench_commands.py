@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -219,11 +220,14 @@ def bench_passes(documents: tuple[int, ...], progress: Progress) -> None:
 @click.option("--folder", metavar="DIR", help="Write everything here; must be empty.")
 @set_option
 @logging_options
-def bench_sweeps(progress: Progress, **options: Any) -> None:
+def bench_sweeps(
+    folder: str | None, overrides: Sequence[str], progress: Progress, **options: Any
+) -> None:
     """Sweep a simulated year, with outbreaks, drift and kills."""
+    from atd_dask.bench.sweep_simulation import Simulation
     from atd_dask.bench.sweep_simulation import bench_sweeps as measure
 
-    _print_rows(measure(progress=progress, **options))
+    _print_rows(measure(Simulation(**options), folder, overrides, progress))
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

@@ -177,7 +177,8 @@ class NormalVectors:
     """The normal documents that groups are compared with, indexed by word.
 
     Documents of groups found earlier count as normal from then on, as if they were as frequent
-    among normal documents as in the batch. So the remains of a group are not found as another one.
+    among normal documents as in the batch. So the remains of a group are not found as another one,
+    and all other documents are compared as before.
     """
 
     index: WordIndex
@@ -209,9 +210,10 @@ class NormalVectors:
         return self.n_with + self.weight * self.n_with_known
 
     @property
-    def n_docs(self) -> float:
-        n_known = 0 if self.known is None else self.known.n_docs
-        return self.index.n_docs + self.weight * n_known
+    def n_docs(self) -> int:
+        """The number of normal documents. Known documents do not count: they are missing from the
+        batch too, and otherwise every other subject would seem to be in excess."""
+        return self.index.n_docs
 
     def score(self, direction: Direction, most: int) -> NormalScores:
         """Score the normal documents, as far down as at most `most` of them can be above a cut."""
@@ -355,9 +357,9 @@ class ContrastSearch:
         """Return the documents that may belong to a core, highest score first, as far down as such
         documents are frequent enough in the batch."""
         contrast = self._learn(core)
-        n_normal = float(self.normal.index.n_docs)
-        beside = self._score_normal(contrast, n_normal)
+        beside = self._score_normal(contrast)
         ranking = self._rank(contrast, core, beside.floor)
+        n_normal = float(self.normal.n_docs)
         reach = _find_reach(ranking.scores, beside.normal, self.n_docs, n_normal)
         return ranking.documents[:reach]
 
@@ -417,15 +419,14 @@ class ContrastSearch:
         own = Ranking(documents[inside], contrast.own[inside])
         return Ranking.merge((own, outside), self.most, above)
 
-    def _score_normal(self, contrast: Contrast, n_normal: float) -> NormalScores:
+    def _score_normal(self, contrast: Contrast) -> NormalScores:
         """Score normal documents: no cut is valid with more of them above it than these."""
-        most = self.most * n_normal / (LEAST_RATIO * max(self.n_docs, 1))
+        most = self.most * self.normal.n_docs / (LEAST_RATIO * max(self.n_docs, 1))
         return self.normal.score(contrast.normal, int(most) + 1)
 
     def _cut(self, contrast: Contrast, documents: Ints) -> tuple[Ranking, int, float]:
         """Rank documents, and find the best cut: how many are above it, and their excess."""
-        n_normal = float(self.normal.n_docs)
-        beside = self._score_normal(contrast, n_normal)
+        beside = self._score_normal(contrast)
         ranking = self._rank(contrast, documents, beside.floor)
         size, support = _find_cut(
             ranking.scores,
@@ -433,7 +434,7 @@ class ContrastSearch:
             beside.known,
             float(self.normal.weight),
             self.n_docs,
-            n_normal,
+            float(self.normal.n_docs),
             LEAST_DOCUMENTS,
             len(ranking.scores),
         )

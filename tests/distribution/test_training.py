@@ -257,12 +257,15 @@ def test_a_search_in_blocks_goes_on_from_what_workers_kept(
                 states.append(state)
                 if len(states) == moment:
                     firsts.append(state.start.proportions.part(0, 40))
-                    raise InterruptedSearchError
+                    raise InterruptedSearchError("while a worker keeps its part")
 
             return keep
 
     broken = Interrupting(checkpointer.checkpoints, seconds_between=0)
-    with local_client(2) as client, pytest.raises(InterruptedSearchError):
+    with (
+        local_client(2) as client,
+        pytest.raises(InterruptedSearchError, match="while a worker keeps its part"),
+    ):
         train_restarts(training, 2, client, checkpointer=broken)
     (first,) = firsts
     assert states[-1].iteration > 0

@@ -155,6 +155,29 @@ def test_what_is_left_of_a_known_group_is_not_found_as_another():
     assert again is None or again.support < 5
 
 
+def test_known_documents_on_another_subject_change_nothing():
+    """Once a group is known, ordinary documents are no more in excess than they were before."""
+    rng = np.random.default_rng(3)
+    topics = np.kron(np.eye(4), rng.dirichlet(np.full(40, 0.3), 1))
+    usual = np.stack([rng.multinomial(50, topics[d % 3]) for d in range(300)])
+    kinds = [3] * 60 + [0] * 12 + [1] * 24 + [2] * 24
+    batch = np.stack([rng.multinomial(50, topics[kind]) for kind in kinds])
+    search = search_in(batch, usual)
+    group, ordinary = np.arange(60), np.arange(72, 96)
+    rest = search.without(group)
+    known = search.normal.with_known(search.batch.take(group), rest.n_docs)
+    beside = ContrastSearch(rest.batch, known, rest.available)
+    for documents in (ordinary, np.arange(60, 72)):
+        assert beside.judge(documents) == rest.judge(documents)
+    n_with = search.batch.count_documents(rest.available)
+    for mine, before in zip(
+        beside._compare(n_with, rest.n_docs, 0.0),
+        rest._compare(n_with, rest.n_docs, 0.0),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine[:120], before[:120])
+
+
 def test_two_groups_are_parted(two_planted):
     both = two_planted.judge(np.arange(50))
     part = two_planted.part(both)
