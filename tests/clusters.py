@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from distributed import Client, LocalCluster
@@ -20,3 +21,11 @@ def local_client(workers: int = 2, threads: int = 1, processes: bool = False) ->
         Client(cluster) as client,
     ):
         yield client
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds that another thread or process brings about."""
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -67,6 +67,7 @@ from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
+from atd_dask.storage.ownership import claim_folder
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 
@@ -312,6 +313,7 @@ def bench_problems(
     """Measures what is asked for; gives the tables, which are in the folder `output` too."""
     if request.baselines:
         check_baselines()
+    claim_folder(output)
     stores = _ingest(request, corpora, output, client, ingest, progress)
     pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
     problems = list(filter(request.asks_for, list_problems(request.draw, pools, request.plans)))

@@ -38,7 +38,7 @@ def test_another_split_has_its_classes_in_the_batch_alone():
 
 def test_a_class_without_documents_is_a_sentence():
     _, parts, labels = make_parts()
-    with pytest.raises(InputError, match="must have documents, x has none"):
+    with pytest.raises(InputError, match="must have documents, but x has none"):
         split_anew(parts, labels, ("d",), ("x",))
 
 

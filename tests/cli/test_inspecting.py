@@ -49,7 +49,7 @@ RUN = {
 
 
 def test_inspect_a_run(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    (tmp_path / "run.json").write_text(json.dumps(RUN, indent=1))
     result = invoke("inspect", str(tmp_path))
     lines = [
         "c�[31m: failed after 12.3 s, InputError: no",

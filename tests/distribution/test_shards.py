@@ -18,7 +18,7 @@ from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.detection_checkpoints import DetectionCheckpointer
-from tests.clusters import local_client
+from tests.clusters import local_client, wait_for
 from tests.distribution.test_detection import (
     N_WORDS,
     PLANTED,
@@ -80,7 +80,7 @@ def test_every_cluster_gives_the_bytes_of_a_batch_in_one_piece(
         return
     with local_client(workers, threads, processes=workers > 1) as client:
         assert digest(run(stores, client)) == expected
-        assert not client.futures
+        wait_for(lambda: not client.futures)  # the client lets go of them in its own thread
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,13 @@ def test_a_shard_says_how_large_it_is_and_does_not_change(stores):
     fitter = rules().fitter(table)
     shard = shards.fit_shard((test, fitter), (0, test.n_docs))
     assert shard.__sizeof__() > 16 * test.n_entries
-    before = [array.copy() for array in (shard.batch._weights, shard.batch._reached)]
+    mixtures = shard.batch._mixtures
+    before = [array.copy() for array in (mixtures.weights, mixtures.reached)]
     topic = NewTopic.of(shard.batch.train(np.array([60, 61])))
     question = shards.Question(topic, np.array([60, 61]), -np.inf)
     shards.next_in_shard(shard, [question])
     shards.gains_in_shard(shard, question._replace(least=0.0))
-    for was, array in zip(before, (shard.batch._weights, shard.batch._reached), strict=True):
+    for was, array in zip(before, (mixtures.weights, mixtures.reached), strict=True):
         np.testing.assert_array_equal(array, was)
 
 

@@ -80,7 +80,7 @@ def test_run_json_is_shown(tmp_path: Path) -> None:
         "versions": {"zarr": "3.1"},
         "configuration": {"seed": 1},
     }
-    (run / "run.json").write_text(json.dumps(record))
+    (run / "run.json").write_text(json.dumps(record, indent=1))
     page = Path(write_report(str(run))).read_text()
     assert "atd-dask run mine.yaml" in page
     assert "2\N{NO-BREAK SPACE}workers" in page
@@ -214,6 +214,6 @@ def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
         "cluster": {"workers": 2, "threads": 4},
         "configuration": {"corpus": {"test": source}},
     }
-    (run / "run.json").write_text(json.dumps(record))
+    (run / "run.json").write_text(json.dumps(record, indent=1))
     page = Path(write_report(str(run))).read_text()
     assert '<a href="../texts/a.txt"' in page

