@@ -56,11 +56,14 @@ class Signatures(NamedTuple):
     """Hashes that bring similar documents together; 0 for documents that are not compared."""
 
     whole: Hashes  # documents: the same for equal documents
-    bands: Hashes  # documents × bands
+    bands: NDArray[np.uint32]  # documents × bands
+
+    def take(self, keep: NDArray[np.bool_]) -> Signatures:
+        return Signatures(self.whole[keep], self.bands[keep])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Signatures]) -> Signatures:
-        nothing = Signatures(np.zeros(0, np.uint64), np.zeros((0, N_BANDS), np.uint64))
+        nothing = Signatures(np.zeros(0, np.uint64), np.zeros((0, N_BANDS), np.uint32))
         whole, bands = zip(nothing, *parts, strict=True)
         return cls(np.concatenate(whole), np.concatenate(bands))
 
@@ -109,6 +112,24 @@ def _mix(value):
     return value ^ (value >> np.uint64(31))
 
 
+def hash_contents(block: Block, keys: Hashes) -> Hashes:
+    """Hash each document: the same for the same words and counts, whatever their order."""
+    hashes: Hashes = _hash(*block.arrays, keys)
+    return hashes
+
+
+# d = documents, e = entries
+@kernel
+def _hash(indptr, terms, counts, keys):
+    hashes = np.zeros(len(indptr) - 1, np.uint64)
+    for d in range(len(hashes)):
+        total = np.uint64(0)
+        for e in range(indptr[d], indptr[d + 1]):
+            total += _mix(keys[terms[e]] + _GOLDEN) * np.uint64(counts[e])
+        hashes[d] = total
+    return hashes
+
+
 # d = documents, e = entries, k = hash functions, b = bands
 @kernel
 def _sign(indptr, terms, counts, keys, multipliers, n_bands):
@@ -116,7 +137,7 @@ def _sign(indptr, terms, counts, keys, multipliers, n_bands):
     n_hashes = multipliers.shape[1]
     band_size = n_hashes // n_bands
     whole = np.zeros(n_docs, np.uint64)
-    bands = np.zeros((n_docs, n_bands), np.uint64)
+    bands = np.zeros((n_docs, n_bands), np.uint32)
     factors, summands = multipliers[0], multipliers[1]
     least = np.zeros(n_hashes, np.uint32)
     for d in range(n_docs):
@@ -142,7 +163,7 @@ def _sign(indptr, terms, counts, keys, multipliers, n_bands):
                 joined = np.uint64(b + 1)
                 for k in range(b * band_size, (b + 1) * band_size):
                     joined = _mix(joined ^ (np.uint64(least[k]) + _GOLDEN))
-                bands[d, b] = max(joined, np.uint64(1))
+                bands[d, b] = max(np.uint32(joined >> np.uint64(32)), np.uint32(1))
     return whole, bands
 
 
@@ -153,27 +174,35 @@ def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
     buckets = np.full((len(signatures.whole), len(columns)), -1, dtype=np.int32)
     n_buckets = 0
     for index, column in enumerate(columns):
-        order = np.argsort(column, kind="stable")
-        ordered = column[order]
-        fresh = np.ones(len(column), dtype=np.bool_)
-        fresh[1:] = ordered[1:] != ordered[:-1]
-        numbers = np.cumsum(fresh) - 1
-        shared = (np.bincount(numbers) > 1)[numbers] & (ordered != 0)
-        kept = np.cumsum(fresh & shared) - 1
-        buckets[order[shared], index] = n_buckets + kept[shared]
-        n_buckets += int(np.count_nonzero(fresh & shared))
+        # Few values are shared. Values alone are sorted several times as fast as their rows.
+        ordered = np.sort(column)
+        again = ordered[1:][ordered[1:] == ordered[:-1]]
+        shared = np.unique(again[again != 0])
+        if len(shared):
+            index_of = np.searchsorted(shared, column)
+            index_of[index_of == len(shared)] = 0
+            rows = np.flatnonzero(shared[index_of] == column)
+            buckets[rows, index] = n_buckets + index_of[rows]
+            n_buckets += len(shared)
     return buckets, n_buckets
 
 
 def part_copies(
-    block: Block, n_words: int, parts: Ints, buckets: Buckets, n_buckets: int
+    block: Block,
+    n_words: int,
+    parts: Ints,
+    buckets: Buckets,
+    n_buckets: int,
+    n_parts: int | None = None,
 ) -> Parting:
     """Partition documents into representatives and their copies.
 
     `parts` (documents, ascending) has the part of the corpus of each document. A document is a copy
-    of one in its own part; documents of the last part are compared with the other parts too.
+    of one in its own part; documents of the last part are compared with the other parts too. The
+    last part is that of the last document, unless `n_parts` says how many there are.
     """
-    n_parts = int(parts.max(initial=0)) + 1
+    if n_parts is None:
+        n_parts = int(parts.max(initial=0)) + 1
     copy_of, has_counterpart, n_compared = _part(
         block.arrays, n_words, parts, n_parts, buckets, n_buckets, MOST_LISTED
     )

@@ -17,6 +17,7 @@ from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.observation import check_memory, describe_cluster
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
@@ -55,7 +56,6 @@ from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, re
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.sweeps.word_drift import TopicShares, find_drift, list_new_words
-from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -188,7 +188,7 @@ class SweepDetection:
     def _look_for_copies(self, batch: CountSpool) -> Copies | None:
         """Training is read only if there is something to tell that it may have too."""
         alone: dict[str, Copies]
-        alone = look_for_copies(self._config, {"test": batch}, self._client, self._progress)
+        alone = look_for_copies(self._config, {"test": batch}, self._progress)
         if "test" not in alone or not choose_groups(alone["test"]):
             return alone.get("test")
         with ExitStack() as scratch:
@@ -200,7 +200,7 @@ class SweepDetection:
                 parts[part] = scratch.enter_context(closing(normal))
             parts["test"] = batch
             beside: dict[str, Copies]
-            beside = look_for_copies(self._config, parts, self._client, self._progress)
+            beside = look_for_copies(self._config, parts, self._progress)
         return beside["test"]
 
     def _open(self, part: str) -> CorpusStore:
