@@ -108,6 +108,11 @@ class CountBatch:
         """Return all documents, with their terms in ascending order."""
         from scipy.sparse import csr_array
 
+        ascends = np.ones(len(self.terms) + 1, dtype=np.bool_)
+        ascends[1:-1] = self.terms[1:] > self.terms[:-1]
+        ascends[self.indptr] = True
+        if ascends.all():
+            return self
         # Converting there and back is two bucket sorts, so the time is linear in the entries.
         matrix = csr_array(
             (self.counts, self.terms, self.indptr), shape=(len(self), n_terms)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Copies
-from atd_dask.kernels.copies import Parting, Signatures, find_buckets, part_copies
+from atd_dask.kernels.copies import Parting, Signatures, find_buckets, part_copies, shortlist
 from atd_dask.kernels.model import Block, Ints
 
 
@@ -47,10 +47,9 @@ def find_copies(
 
 
 def _compare(parts: Mapping[str, CountSpool], sizes: list[int], signatures: Signatures) -> Parting:
-    """Partition the documents that share a signature with another; all others stand for
-    themselves."""
-    buckets, n_buckets = find_buckets(signatures)
-    rows = np.flatnonzero((buckets >= 0).any(axis=1))
+    """Partition the documents that may be near-duplicates; all others stand for themselves."""
+    rows = np.flatnonzero(shortlist(signatures))
+    buckets, n_buckets = find_buckets(signatures.take(rows))
     owners = np.repeat(np.arange(len(sizes)), sizes)
     starts = np.cumsum([0, *sizes])
     blocks = [
@@ -59,7 +58,7 @@ def _compare(parts: Mapping[str, CountSpool], sizes: list[int], signatures: Sign
     ]
     n_words = len(next(iter(parts.values())).lexicon)
     few = part_copies(
-        Block.concatenate(blocks), n_words, owners[rows], buckets[rows], n_buckets, len(sizes)
+        Block.concatenate(blocks), n_words, owners[rows], buckets, n_buckets, len(sizes)
     )
     copy_of = np.full(len(owners), -1, np.int64)
     copy_of[rows] = np.where(few.copy_of < 0, -1, rows[few.copy_of])

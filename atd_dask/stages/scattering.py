@@ -19,12 +19,9 @@ from numpy.typing import NDArray
 from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus_writer import (
-    CHUNK_ENTRIES,
-    CHUNK_TEXTS,
     ENTRIES,
     NAMES,
     UNSEEN,
-    VALUES,
     RowNumbers,
     Rows,
     ScatteredCorpusWriter,
@@ -33,9 +30,9 @@ from atd_dask.storage.groups import ChunkWriter, record_values
 from atd_dask.storage.manifest import ArrayRecord
 from atd_dask.text.lexicon import Encoding
 
-# How many values a task writes: whole chunks, some megabytes.
-NAMES_AT_ONCE = 4 * CHUNK_TEXTS
-ENTRIES_AT_ONCE = 8 * CHUNK_ENTRIES
+# How many chunks a task writes.
+CHUNKS_OF_NAMES = 4
+CHUNKS_OF_ENTRIES = 8
 
 Values = dict[str, NDArray[Any]]
 
@@ -104,10 +101,14 @@ def write_documents(
     The bytes are the same wherever the pieces are, and whatever their sizes.
     """
     runner = documents.runner
+    chunks = writer.chunk_writer()
     cutters = [
-        _Cutter(NAMES, NAMES_AT_ONCE),
-        _Cutter(ENTRIES, ENTRIES_AT_ONCE),
-        _Cutter(UNSEEN, ENTRIES_AT_ONCE),
+        _Cutter(paths, n_chunks * chunks.arrays[paths[0]][1])
+        for paths, n_chunks in (
+            (NAMES, CHUNKS_OF_NAMES),
+            (ENTRIES, CHUNKS_OF_ENTRIES),
+            (UNSEEN, CHUNKS_OF_ENTRIES),
+        )
     ]
     names, entries, unseen = cutters
     n_unseen = 0
@@ -136,15 +137,15 @@ def write_documents(
         for cutter in cutters:
             yield from cutter.finish()
 
-    chunks = writer.chunk_writer()
     records: dict[str, ArrayRecord] = {}
     for written in runner.combine(write_stretch, chunks, cut()):
         records |= written
     sizes = {path: cutter.start for cutter in cutters for path in cutter.paths}
-    empty = {path: record_values(np.zeros(0, VALUES[path][0])) for path in sizes if not sizes[path]}
-    rest = [(path, size) for path, size in sizes.items() if path not in records | empty]
+    for path in (path for path, size in sizes.items() if size == 0):
+        records[path] = record_values(np.zeros(0, chunks.arrays[path][0]))
+    rest = [(path, size) for path, size in sizes.items() if path not in records]
     hashed = zip((path for path, _ in rest), runner.map(hash_array, chunks, rest), strict=True)
-    for path, record in (empty | records | dict(hashed)).items():
+    for path, record in (records | dict(hashed)).items():
         writer.close(path, record)
     return n_unseen
 

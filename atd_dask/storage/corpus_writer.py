@@ -36,14 +36,18 @@ _STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
 _STRING = {"encoding-type": "string", "encoding-version": "0.2.0"}
 
 
-# The large arrays: type, length of a chunk, attributes.
+# The large arrays.
 NAMES = ("obs/id", "obs/labels")
 ENTRIES = ("X/data", "X/indices")
 UNSEEN = ("obsm/unseen/data", "obsm/unseen/indices")
-VALUES: dict[str, tuple[np.dtype[Any], int, dict[str, Any]]] = {
-    **dict.fromkeys(NAMES, (TEXT, CHUNK_TEXTS, _STRINGS)),
-    **dict.fromkeys((*ENTRIES, *UNSEEN), (_INT32, CHUNK_ENTRIES, {})),
-}
+
+
+def _list_arrays() -> dict[str, tuple[np.dtype[Any], int, dict[str, Any]]]:
+    """Return the large arrays: type, length of a chunk, attributes."""
+    return {
+        **dict.fromkeys(NAMES, (TEXT, CHUNK_TEXTS, _STRINGS)),
+        **dict.fromkeys((*ENTRIES, *UNSEEN), (_INT32, CHUNK_ENTRIES, {})),
+    }
 
 
 def _frame(index: str, columns: list[str]) -> dict[str, Any]:
@@ -164,7 +168,7 @@ class CorpusWriter:
         """Add the arrays that are large: ids, labels and the entries of the matrices."""
         self._values = {
             path: self._group.stream(path, dtype, chunk, attributes)
-            for path, (dtype, chunk, attributes) in VALUES.items()
+            for path, (dtype, chunk, attributes) in _list_arrays().items()
         }
 
     def append(self, batch: CountBatch, unseen: CountBatch | None = None) -> None:
@@ -263,7 +267,7 @@ class ScatteredCorpusWriter(CorpusWriter):
     """
 
     def _add_values(self) -> None:
-        for path, (dtype, chunk, attributes) in VALUES.items():
+        for path, (dtype, chunk, attributes) in _list_arrays().items():
             self._group.chunked(path, dtype, chunk, attributes)
 
     def chunk_writer(self) -> ChunkWriter:

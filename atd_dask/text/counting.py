@@ -148,7 +148,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
 
     Documents with too few or too many distinct words are skipped, as `options` says. With
     `keep_text`, texts are kept. Words are in alphabetical order, so that the result is the same in
-    every process; the terms of a document are in no particular order.
+    every process.
     """
     numbers = _find_numbers(options)
     ids: list[str] = []
@@ -197,7 +197,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
     used.sort(key=numbers.words.__getitem__)
     mine = np.zeros(max(used, default=-1) + 1, dtype=np.int32)
     mine[used] = np.arange(len(used))
-    batch = dataclasses.replace(batch, terms=mine[batch.terms])
+    batch = dataclasses.replace(batch, terms=mine[batch.terms]).sort(len(used))
     words = [numbers.words[number] for number in used]
     return WordCounts(words, batch, skipped, numbers.find_keys()[used])
 
