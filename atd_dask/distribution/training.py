@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
@@ -31,6 +32,7 @@ from atd_dask.kernels.passes import (
     assign_pass,
     fit_pass,
     place_anchors,
+    split_rows,
 )
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.statistics import ExpectedCounts, count_words
@@ -40,6 +42,7 @@ from atd_dask.kernels.training import (
     OrderRange,
     OrderRecord,
     SelectionState,
+    resume_selection,
     select_order,
     start_selection,
 )
@@ -50,6 +53,12 @@ if TYPE_CHECKING:
 
 # Up to here, about ten times the corpora of the paper, a restart is one task.
 SMALL_ENTRIES = 2**22
+
+
+# On a larger corpus the number of topics is chosen on a sample of it, and only the topics of the
+# best one are trained on all documents. The sample is every so many documents, whoever trains.
+LARGE_DOCUMENTS = 40_000
+SAMPLE_DOCUMENTS = 20_000
 
 
 # An iteration is told of when this many seconds have passed since the last, an order always.
@@ -91,6 +100,9 @@ class RestartCheckpointer(Protocol):
     def load(self, restart: int, shared: Floats) -> SelectionState | None: ...
 
     def keep(self, restart: int) -> Callable[[SelectionState], None]: ...
+
+    def of_sample(self) -> RestartCheckpointer:
+        """One for the searches in a sample of the documents."""
 
 
 @dataclass(frozen=True)
@@ -165,50 +177,101 @@ def _select(
     on_progress: OnProgress,
 ) -> SelectionState:
     shared = SharedModel.from_counts(passes.count_words())
-    state = checkpointer.load(restart, shared.probabilities) if checkpointer else None
-    orders, lengths = training.orders, training.corpus.lengths()
-    if orders.limit is not None:
-        enough = int(np.count_nonzero(lengths)) // DOCUMENTS_OF_A_TOPIC
-        orders = replace(orders, limit=min(orders.limit, enough))
+    search = _Search(training, restart, shared, checkpointer, on_progress)
+    if not needs_sample(training):
+        return search.run(passes)
+    state = search.load()
+    if state is None:
+        n_docs = training.corpus.n_docs
+        rows = np.arange(SAMPLE_DOCUMENTS) * n_docs // SAMPLE_DOCUMENTS
+        corpus = MemoryCorpus(passes.take(rows), training.corpus.n_words)
+        few = replace(
+            training, corpus=corpus, convergence=replace(training.convergence, again=False)
+        )
+        aside = checkpointer.of_sample() if checkpointer else None
+        with passes.over(corpus) as some:
+            chosen = replace(search, training=few, checkpointer=aside).run(some)
+        assert chosen.best is not None
+        state = resume_selection(chosen.best)
+    n_topics = state.table.n_topics
+    rest = replace(training, orders=OrderRange(n_topics, n_topics, training.orders.step))
+    return replace(search, training=rest).run(passes, state)
 
-    def seed(n_topics: int) -> ExpectedCounts:
-        return seed_topics(
-            lengths,
-            lambda document: training.corpus.rows(document, document + 1),
-            training.corpus.n_words,
-            n_topics,
-            training.seed,
-            restart,
+
+def needs_sample(training: Training) -> bool:
+    """Whether the number of topics is chosen on a sample of the documents."""
+    orders = training.orders
+    one = orders.max == orders.min and orders.limit is None
+    return training.corpus.n_docs > LARGE_DOCUMENTS and not one and not orders.every
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search over orders: of a restart, or of its sample."""
+
+    training: Training
+    restart: int
+    shared: SharedModel
+    checkpointer: RestartCheckpointer | None
+    on_progress: OnProgress
+
+    def load(self) -> SelectionState | None:
+        if self.checkpointer is None:
+            return None
+        return self.checkpointer.load(self.restart, self.shared.probabilities)
+
+    def run(self, passes: Passes, state: SelectionState | None = None) -> SelectionState:
+        """The end of the search: from a state, or from where it was kept, or from its beginning."""
+        training = self.training
+        orders, lengths = training.orders, training.corpus.lengths()
+        if orders.limit is not None:
+            enough = int(np.count_nonzero(lengths)) // DOCUMENTS_OF_A_TOPIC
+            orders = replace(orders, limit=min(orders.limit, enough))
+
+        def seed(n_topics: int) -> ExpectedCounts:
+            return seed_topics(
+                lengths,
+                lambda document: training.corpus.rows(document, document + 1),
+                training.corpus.n_words,
+                n_topics,
+                training.seed,
+                self.restart,
+            )
+
+        if state is None:
+            state = self.load() or start_selection(self.shared, seed(orders.max))
+        keep = self._follow(state)
+        return select_order(
+            passes, self.shared, state, orders, training.convergence, training.terms, keep, seed
         )
 
-    if state is None:
-        state = start_selection(shared, seed(orders.max))
-    keep_state = checkpointer.keep(restart) if checkpointer else None
-    n_orders, wider = len(state.records), state.wider
-    last = time.monotonic()
+    def _follow(self, state: SelectionState) -> Callable[[SelectionState], None]:
+        """A function that keeps every state from this one on, and tells of it."""
+        keep_state = self.checkpointer.keep(self.restart) if self.checkpointer else None
+        n_orders, wider = len(state.records), state.wider
+        last = time.monotonic()
 
-    def keep(state: SelectionState) -> None:
-        nonlocal n_orders, wider, last
-        if keep_state is not None:
-            keep_state(state)
-        if len(state.records) > n_orders:
-            n_orders = len(state.records)
-            last = time.monotonic()
-            *others, record = state.records
-            if all(record.n_topics != other.n_topics for other in others):
-                on_progress(restart, record)
-            if state.wider != wider:
-                assert state.wider is not None
-                wider = state.wider
-                best = min(state.records, key=lambda record: record.bic).n_topics
-                on_progress(restart, Widening(best, wider.min, wider.max))
-        elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
-            last = time.monotonic()
-            on_progress(restart, Iteration(state.table.n_topics, state.iteration, state.bic))
+        def keep(state: SelectionState) -> None:
+            nonlocal n_orders, wider, last
+            if keep_state is not None:
+                keep_state(state)
+            if len(state.records) > n_orders:
+                n_orders = len(state.records)
+                last = time.monotonic()
+                *others, record = state.records
+                if all(record.n_topics != other.n_topics for other in others):
+                    self.on_progress(self.restart, record)
+                if state.wider != wider:
+                    assert state.wider is not None
+                    wider = state.wider
+                    best = min(state.records, key=lambda record: record.bic).n_topics
+                    self.on_progress(self.restart, Widening(best, wider.min, wider.max))
+            elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
+                last = time.monotonic()
+                iteration = Iteration(state.table.n_topics, state.iteration, state.bic)
+                self.on_progress(self.restart, iteration)
 
-    return select_order(
-        passes, shared, state, orders, training.convergence, training.terms, keep, seed
-    )
+        return keep
 
 
 @dataclass(frozen=True)
@@ -253,6 +316,13 @@ class ClusterPasses:
     def __exit__(self, *error: object) -> None:
         self._runner.drop(self._blocks)
 
+    def take(self, rows: Ints) -> Block:
+        mine = split_rows(rows, self._corpus.block_starts)
+        return Block.concatenate(self._runner.ask_all(take_documents, self._blocks, None, mine))
+
+    def over(self, corpus: MemoryCorpus) -> AbstractContextManager[ClusterPasses]:
+        return ClusterPasses(self._runner, corpus)
+
     def count_words(self) -> Ints:
         counts = self._runner.keep_all(count_in_block, self._blocks, self.n_words)
         totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
@@ -288,6 +358,10 @@ class ClusterPasses:
 
 def read_block(corpus: Corpus, index: int) -> Block:
     return corpus.block(index)
+
+
+def take_documents(block: Block, _: None, rows: Ints) -> Block:
+    return block.take(rows)
 
 
 def count_in_block(block: Block, n_words: int) -> Ints:

@@ -217,6 +217,11 @@ def start_selection(shared: SharedModel, seeds: ExpectedCounts) -> SelectionStat
     )
 
 
+def resume_selection(table: WordTable) -> SelectionState:
+    """The first state of a search that goes on from the topics of another."""
+    return SelectionState(table, iteration=-ROUNDS)
+
+
 def select_order(
     passes: Passes,
     shared: SharedModel,
