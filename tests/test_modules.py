@@ -34,6 +34,7 @@ TESTED_BY = {
     "distribution/engine/graph": "distribution/test_grids.py",
     "distribution/engine/lazy_client": "pipelines/test_sweep.py",
     "distribution/engine/runner": "distribution/test_detection.py",
+    "distribution/engine/simulation": "bench/test_simulated_cluster.py",
     "distribution/newwords": "kernels/test_newwords.py",
     "distribution/rehearsal": "distribution/engine/test_warming.py",
     "distribution/replicates": "distribution/test_detection.py",

@@ -224,6 +224,27 @@ def bench_passes(documents: tuple[int, ...], words: int, topics: int, progress: 
     _print_rows(measure(documents, Shape(words, topics), progress))
 
 
+@bench.command("scheduler")
+@click.option(
+    "--workers",
+    multiple=True,
+    default=(200,),
+    type=click.IntRange(min=1),
+    show_default=True,
+    help="How many workers to simulate; several times for several rows.",
+)
+@click.option("--tasks", default=10, show_default=True, help="Blocks for each worker in a pass.")
+@click.option("--seconds", default=1.0, show_default=True, help="How long a block takes.")
+@logging_options
+def bench_scheduler(
+    workers: tuple[int, ...], tasks: int, seconds: float, progress: Progress
+) -> None:
+    """Simulate a pass on a large cluster, and see what it costs Dask's scheduler."""
+    from atd_dask.bench.simulated_cluster import bench_scheduler as measure
+
+    _print_rows(measure(workers, tasks, seconds, progress))
+
+
 @bench.command("sweeps")
 @click.option("--days", default=365, type=click.IntRange(min=1), help="How many days to simulate.")
 @click.option("--documents", default=100, type=click.IntRange(min=20), help="Documents per day.")
