@@ -26,6 +26,7 @@ TESTED_BY = {
     "cli/calibrate_command": "pipelines/test_calibrate.py",
     "cli/common_options": "cli/test_command.py",
     "cli/reproduce_command": "pipelines/test_reproduce.py",
+    "distribution/block_passes": "distribution/test_training.py",
     "distribution/calibration": "distribution/test_detection.py",
     "distribution/checkpointing": "distribution/test_detection.py",
     "distribution/cluster_search": "distribution/test_detection.py",

@@ -19,9 +19,9 @@ import numpy as np
 from atd_dask.bench.large_batch import Shape, write_part
 from atd_dask.bench.usage import Usage, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
+from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.training import ClusterPasses
 from atd_dask.kernels.model import Block, Proportions, WordTable
 from atd_dask.kernels.passes import Pass
 from atd_dask.kernels.seeding import seed_topics

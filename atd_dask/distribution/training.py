@@ -10,32 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
-from atd_dask.kernels.passes import (
-    BRANCHES,
-    HeldProportions,
-    LocalPasses,
-    Pass,
-    Passes,
-    add_passes,
-    anchors_in,
-    assign_pass,
-    fit_pass,
-    place_anchors,
-    split_rows,
-)
+from atd_dask.kernels.model import Floats, WordTable
+from atd_dask.kernels.passes import LocalPasses, Passes
 from atd_dask.kernels.seeding import seed_topics
-from atd_dask.kernels.statistics import ExpectedCounts, count_words
+from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
@@ -272,133 +259,3 @@ class _Search:
                 self.on_progress(self.restart, iteration)
 
         return keep
-
-
-@dataclass(frozen=True)
-class ProportionsOnWorkers:
-    """Proportions that stay where their blocks were fitted. Dask makes them again, from the first
-    pass of their order on, when the worker that had them is gone."""
-
-    runner: Runner
-    kept: RemoteResults
-    starts: Ints  # of the blocks
-
-    def part(self, start: int, stop: int) -> Proportions:
-        index = int(np.searchsorted(self.starts, start))
-        (part,) = self.runner.ask(hold, self.kept, [(index, None)])
-        assert len(part) == stop - start
-        return cast(Proportions, part)
-
-    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
-        starts: list[int] = self.starts[:-1].tolist()
-        self.runner.ask_all(save_part, self.kept, save, starts)
-        return starts
-
-
-class ClusterPasses:
-    """Passes with a task for each block.
-
-    The blocks, the model and the proportions are held as results of tasks, which Dask makes again
-    when the worker that had them is gone. Statistics are added on the workers; one sum comes to the
-    client.
-    """
-
-    def __init__(self, runner: Runner, corpus: Corpus) -> None:
-        self._runner = runner
-        self._corpus = corpus
-        self.n_words = corpus.n_words
-
-    def __enter__(self) -> Self:
-        blocks = range(len(self._corpus.block_starts) - 1)
-        self._blocks = self._runner.keep(read_block, self._corpus, blocks)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._runner.drop(self._blocks)
-
-    def take(self, rows: Ints) -> Block:
-        mine = split_rows(rows, self._corpus.block_starts)
-        return Block.concatenate(self._runner.ask_all(take_documents, self._blocks, None, mine))
-
-    def over(self, corpus: MemoryCorpus) -> AbstractContextManager[ClusterPasses]:
-        return ClusterPasses(self._runner, corpus)
-
-    def count_words(self) -> Ints:
-        counts = self._runner.keep_all(count_in_block, self._blocks, self.n_words)
-        totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
-        return totals
-
-    def assign(self, table: WordTable) -> Pass:
-        return self._add_up(self._runner.keep_all(assign_block, self._blocks, table))
-
-    def fit(
-        self,
-        table: WordTable,
-        start: Proportions | HeldProportions,
-        slope: Floats,
-        anchors: Ints,
-    ) -> Pass:
-        if isinstance(start, ProportionsOnWorkers):
-            starts = start.kept
-        else:
-            bounds = list(pairwise(self._corpus.block_starts.tolist()))
-            if isinstance(start, Proportions):
-                starts = self._runner.keep(hold_part, None, [start.part(*two) for two in bounds])
-            else:
-                starts = self._runner.keep(read_part, start, bounds)
-        given = (table, slope, anchors)
-        return self._add_up(self._runner.keep_all(fit_block, self._blocks, given, starts))
-
-    def _add_up(self, parts: RemoteResults) -> Pass:
-        kept = self._runner.keep_all(take_proportions, parts, None)
-        whole: Pass = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
-        starts = self._corpus.block_starts
-        return replace(whole, proportions=ProportionsOnWorkers(self._runner, kept, starts))
-
-
-def read_block(corpus: Corpus, index: int) -> Block:
-    return corpus.block(index)
-
-
-def take_documents(block: Block, _: None, rows: Ints) -> Block:
-    return block.take(rows)
-
-
-def count_in_block(block: Block, n_words: int) -> Ints:
-    return count_words(block, n_words)
-
-
-def add_totals(parts: Sequence[Ints], _: None) -> Ints:
-    totals: Ints = np.sum(parts, axis=0)
-    return totals
-
-
-def assign_block(block: Block, table: WordTable) -> Pass:
-    return place_anchors(assign_pass(block, table), block.start)
-
-
-def fit_block(block: Block, given: tuple[WordTable, Floats, Ints], start: Proportions) -> Pass:
-    table, slope, anchors = given
-    mine = anchors_in(anchors, block.start, block.start + len(block))
-    # The proportions may come from another worker.
-    return place_anchors(fit_pass(block, table, align(start), slope, mine), block.start)
-
-
-def take_proportions(part: Pass, _: None) -> Proportions | HeldProportions:
-    return part.proportions
-
-
-def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
-    return add_passes(parts, n_words)
-
-
-def hold_part(_: None, part: Proportions) -> Proportions:
-    return cast(Proportions, align(part))
-
-
-def read_part(saved: HeldProportions, bounds: tuple[int, int]) -> Proportions:
-    return saved.part(*bounds)
-
-
-def save_part(part: Proportions, save: Callable[[int, Proportions], None], start: int) -> None:
-    save(start, part)

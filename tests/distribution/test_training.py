@@ -316,6 +316,42 @@ def training_shared(training):
     return counts / counts.sum()
 
 
+def summarise(result):
+    return (
+        result.expected.mass.tobytes(),
+        result.expected.tokens.tolist(),
+        result.log_likelihood,
+        result.cost,
+        result.anchors.tolist(),
+    )
+
+
+@pytest.mark.parametrize(("size", "n_levels"), [(1, 2), (3, 1), (40, 0)])
+def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
+    """A group is a subtree of the sum over all blocks; the last group is smaller."""
+    starts = np.append(np.arange(0, 400, size), 400)
+    corpus = MemoryCorpus(training.corpus.whole, training.corpus.n_words, starts)
+    local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+    seeds = seed_topics(corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0)
+    table = start_selection(SharedModel.from_counts(local.count_words()), seeds).table
+    rows = np.array([0, 2, 3, 77, 399])
+    with local_client(1) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
+        assert {group.result().n_levels for group in passes._groups.results} == {n_levels}
+        assert passes.count_words().tolist() == local.count_words().tolist()
+        assert passes.take(rows).terms.tolist() == local.take(rows).terms.tolist()
+        mine, here = passes.assign(table), local.assign(table)
+        assert summarise(mine) == summarise(here)
+        slope = 0.5 * table.specific_words() / np.maximum(here.expected.tokens, 1)
+        expected = local.fit(table, here.proportions, slope, here.anchors)
+        for start in (mine.proportions, here.proportions):
+            fitted = passes.fit(table, start, slope, mine.anchors)
+            assert summarise(fitted) == summarise(expected)
+            for first, last in ((starts[0], starts[1]), (starts[-2], starts[-1])):
+                parts = (one.proportions.part(first, last) for one in (fitted, expected))
+                one, two = ([array.tolist() for array in part.arrays] for part in parts)
+                assert one == two
+
+
 @pytest.fixture
 def sampled(monkeypatch):
     """Every fourth document of a corpus is its sample."""

@@ -116,7 +116,7 @@ class Runner:
         most, counted = 0, -math.inf
         while True:
             if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
-                most, counted = self._count_slots(), time.monotonic()
+                most, counted = self.count_slots(), time.monotonic()
             for future in submitted:
                 under_way.append(future)
                 if len(under_way) >= most:
@@ -219,9 +219,10 @@ class Runner:
 
         return wait
 
-    def _count_slots(self) -> int:
+    def count_slots(self) -> int:
         """How many tasks may be under way: a cluster may grow and shrink."""
-        assert self.client is not None
+        if self.client is None:
+            return 1
         threads: int = sum(self.client.nthreads().values())
         return TASKS_PER_THREAD * max(threads, 1)
 
