@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.pipelines.ingest import ingest
 
 if TYPE_CHECKING:
     from atd_dask.bench.problem_suite import Request
+    from atd_dask.bench.usage import Row
     from atd_dask.config.run_config import DetectionConfig
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
-
-Row = dict[str, Any]
 
 
 def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:

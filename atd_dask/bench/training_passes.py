@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atd_dask.bench.large_batch import N_TOPICS, write_part
-from atd_dask.bench.usage import Usage, measure
+from atd_dask.bench.usage import Row, Usage, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
@@ -55,11 +55,11 @@ class Measured:
         return self.usage.cpu_seconds / FIT_PASSES
 
 
-def bench_passes(sizes: Sequence[int], progress: Progress) -> list[dict[str, object]]:
+def bench_passes(sizes: Sequence[int], progress: Progress) -> list[Row]:
     """A row for each number of documents, with two workers of one thread. The exponent is that of
     CPU time as a power of the number of documents, from the row before."""
     options = ClusterOptions(local=LocalOptions(workers=WORKERS, threads=1))
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     before: Measured | None = None
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
@@ -72,7 +72,7 @@ def bench_passes(sizes: Sequence[int], progress: Progress) -> list[dict[str, obj
     return rows
 
 
-def tabulate(now: Measured, before: Measured | None) -> dict[str, object]:
+def tabulate(now: Measured, before: Measured | None) -> Row:
     exponent = ""
     if before is not None:
         more = math.log(now.cpu_seconds / before.cpu_seconds)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.bench.usage import spread
+from atd_dask.bench.usage import Row, spread
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.paper_corpora import paper_config
 from atd_dask.config.run_config import RunConfig, TopicsConfig
@@ -58,8 +58,6 @@ RESTARTS = 4  # on one worker, and on two
 # The smallest probability of a word, so that its logarithm is finite. It is far below what any
 # method would predict; a larger one would favour methods that rule words out.
 FLOOR = 1e-300
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -430,7 +428,7 @@ def measure_workers(material: Material, progress: Progress) -> list[Row]:
 
 def measure_start(progress: Progress) -> list[Row]:
     """Measure the time from the start of a process to a trained small model."""
-    rows = []
+    rows: list[Row] = []
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-kernels-") as cache,
         progress.task("start afresh", 2, "processes") as task,
@@ -438,9 +436,10 @@ def measure_start(progress: Progress) -> list[Row]:
         for what in ("nothing compiled", "kernels in the cache"):
             start = time.perf_counter()
             start_process(cache)
-            rows.append({"what": f"a new process, {what}", "seconds": time.perf_counter() - start})
+            seconds = time.perf_counter() - start
+            rows.append({"what": f"a new process, {what}", "seconds": f"{seconds:.1f}"})
             task.advance()
-    return [{**row, "seconds": f"{row['seconds']:.1f}"} for row in rows]
+    return rows
 
 
 def start_process(cache: str) -> None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from atd_dask.config.cluster_options import ClusterOptions
 from atd_dask.config.settings import Rule, key_name
 from atd_dask.config.sweep_config import SweepConfig
+from atd_dask.json_records import JsonObject
 from atd_dask.text.options import Source, TextOptions
 
 DATASETS = ("reuters", "newsgroups", "synthetic")
@@ -322,9 +323,9 @@ def as_dict(part: Any) -> Any:
     return part
 
 
-def as_single(config: DetectionConfig) -> dict[str, Any]:
+def as_single(config: DetectionConfig) -> JsonObject:
     """Return the settings that a single detection depends on: all but the number of repeats."""
-    settings: dict[str, Any] = as_dict(config)
+    settings: JsonObject = as_dict(config)
     del settings["repeats"]
     return settings
 

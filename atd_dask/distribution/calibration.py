@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, SearchesDone
 from atd_dask.distribution.cluster_search import grow_groups, list_candidates, rank
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.vector_batches import is_small, open_vectors
@@ -67,7 +67,7 @@ def calibrate(
         searches.append(one)
         checkpointer.save_calibration(searches)
         largest = max(search.support for search in searches)
-        on_progress("searches", {"done": len(searches), "largest_support": largest})
+        on_progress(SearchesDone(len(searches), largest))
     return tuple(searches)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, ReplicatesDone
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
@@ -68,8 +68,8 @@ def judge(
             scores = np.concatenate((scores, next(results)))
             checkpointer.save_scores(index, scores)
             above = int(np.count_nonzero(scores > score))
-            facts = {"cluster": index, "done": len(scores)}
-            on_progress("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
+            p_value = (above + 1) / (len(scores) + 1)
+            on_progress(ReplicatesDone(index, len(scores), p_value))
     return FoundCluster(
         growth,
         topic,

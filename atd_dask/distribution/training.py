@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
 
 import numpy as np
 
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -122,8 +123,8 @@ def train_restarts(
                 _select(training, n, spread, checkpointer, on_progress) for n in range(restarts)
             ]
 
-    def on_event(facts: dict[str, Any]) -> None:
-        on_progress(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
+    def on_event(content: JsonObject) -> None:
+        on_progress(content["restart"], _TOLD[content["kind"]](**content["done"]))
 
     with listen(client, on_event) as channel:
         return list(

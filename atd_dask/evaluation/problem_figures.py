@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TypeAlias
 
 from atd_dask.evaluation.metrics import Labels, compare
 from atd_dask.evaluation.problem_documents import BURSTY, COPIES
 from atd_dask.evaluation.problems import Problem
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Ints
 
 CONFIDENCE = 0.95
 
-Candidate = Mapping[str, Any]
-Row = dict[str, Any]
+Candidate: TypeAlias = JsonObject
+Row: TypeAlias = JsonObject
 
 
 def describe_problem(problem: Problem) -> Row:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.evaluation.generated import count_tokens
 from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.problem_figures import interval
+from atd_dask.json_records import JsonRecord
 from atd_dask.kernels.calibration import estimate_p_value
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.streams import open_stream
-from atd_dask.result_types import JsonRecord
 
 FORMAT = "atd-dask-calibration/1"
 SIZES = (5, 10, 20, 40)
@@ -183,7 +184,7 @@ class SetUpFigures(JsonRecord):
 
 def judge_trials(
     trials: Sequence[Trial],
-    found: Mapping[Trial, Mapping[str, Any]],
+    found: Mapping[Trial, Mapping[str, NDArray[Any]]],
     level: float,
     searches: int,
     seed: int,

@@ -10,10 +10,10 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from markupsafe import Markup
 
+from atd_dask.json_records import look_up
 from atd_dask.report import charts
 from atd_dask.report.batch_picture import BatchPicture, view_batch
 from atd_dask.report.calibration_view import SearchesView, view_searches
@@ -49,6 +49,7 @@ from atd_dask.result_types import (
     ModelFigures,
     SalientWord,
 )
+from atd_dask.run_types import RunRecord
 from atd_dask.stages.shown_texts import MOST_GROUPS
 from atd_dask.text.passages import Passage, find_forms, mark_words
 from atd_dask.wording import clean, shorten
@@ -202,9 +203,9 @@ class View:
 
 def make_view(sources: Sources) -> View:
     """Make the view of a result; the same sources give the same view."""
-    result, run = sources.result, sources.run or {}
-    settings = run.get("configuration") or sources.settings
-    level = _look_up(settings, "detection", "significance", "level")
+    result, run = sources.result, sources.run
+    settings = sources.settings if run is None else run.configuration
+    level = look_up(settings, "detection", "significance", "level")
     forms = {}
     if sources.tokeniser is not None:
         forms = find_forms(sources.texts.values(), sources.tokeniser)
@@ -257,19 +258,12 @@ def make_view(sources: Sources) -> View:
             (clean(part), f"{sizes.documents:,}", f"{sizes.tokens:,}", f"{sizes.terms:,}")
             for part, sizes in result.corpus.items()
         ),
-        command=clean(shlex.join(run.get("command") or ("atd-dask", "run", f"{name}.yaml"))),
+        command=clean(shlex.join(run.command if run else ("atd-dask", "run", f"{name}.yaml"))),
         settings=tuple(_flatten({"seed": result.seed, **settings})),
         facts=tuple(_view_run(run)) if run else (),
-        versions=tuple(_flatten(run.get("versions") or {})),
+        versions=tuple(_flatten(run.versions)) if run else (),
         digests=tuple((clean(name), clean(digest)) for name, digest in sources.digests.items()),
     )
-
-
-def _look_up(settings: Mapping[str, Any], *keys: str) -> Any:
-    value: Any = settings
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def _view_cluster(
@@ -460,20 +454,20 @@ def _draw_orders(model: ModelFigures) -> Markup | None:
     return charts.draw_orders(list(least), list(least.values()), model.n_topics)
 
 
-def _view_run(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _view_run(run: RunRecord) -> Iterator[tuple[str, str]]:
     """Yield times, memory and workers; reused stages have the times of when they ran."""
-    yield "started", mark_moment(run["started"])
-    for name, stage in run["stages"].items():
-        reused = ", reused" if stage["reused"] else ""
-        yield clean(name), f"{(stage['made'] or stage)['seconds']:,.1f} s{reused}"
-    yield "in all", f"{run['seconds']:,.1f} s"
-    yield "peak memory", f"{run['peak_memory_bytes'] / 2**20:,.0f} MiB"
-    if cluster := run["cluster"]:
-        workers, threads = cluster["workers"], cluster["threads"]
-        yield "cluster", f"{count(workers, 'worker')}, {count(threads, 'thread')}"
+    yield "started", mark_moment(run.started)
+    for name, stage in run.stages.items():
+        reused = ", reused" if stage.reused else ""
+        yield clean(name), f"{stage.seconds_to_make:,.1f} s{reused}"
+    yield "in all", f"{run.seconds:,.1f} s"
+    yield "peak memory", f"{run.peak_memory_bytes / 2**20:,.0f} MiB"
+    if run.cluster:
+        workers = count(run.cluster.workers, "worker")
+        yield "cluster", f"{workers}, {count(run.cluster.threads, 'thread')}"
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Flatten nested mappings to pairs such as `a.b`, `value`, without unset values."""
     for key, value in values.items():
         name = f"{prefix}{key}"

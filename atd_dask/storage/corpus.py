@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from atd_dask.documents import Copies, CountBatch
 from atd_dask.errors import InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Block
 from atd_dask.storage.groups import SealedGroup
 
@@ -119,9 +120,9 @@ class CorpusStore:
         return reopen, (self.url, self.digest)
 
     @cached_property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> JsonObject:
         """Where the corpus comes from."""
-        attributes: dict[str, Any] = json.loads(str(self._group.read("uns/attributes")))
+        attributes: JsonObject = json.loads(str(self._group.read("uns/attributes")))
         return attributes
 
     @cached_property

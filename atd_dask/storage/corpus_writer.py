@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from atd_dask.documents import NO_DATE, Copies, CountBatch
 from atd_dask.errors import InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import BLOCK_DOCUMENTS, BLOCK_ENTRIES, BlockCutter
 from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
 from atd_dask.storage.groups import TEXT, GroupWriter
@@ -34,7 +35,7 @@ _STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
 _STRING = {"encoding-type": "string", "encoding-version": "0.2.0"}
 
 
-def _frame(index: str, columns: list[str]) -> dict[str, Any]:
+def _frame(index: str, columns: list[str]) -> JsonObject:
     return {
         "column-order": columns,
         "_index": index,
@@ -58,7 +59,7 @@ class CorpusWriter:
         url: str | os.PathLike[str],
         vocabulary: Sequence[str],
         unseen_words: Sequence[str] = (),
-        attributes: Mapping[str, Any] | None = None,
+        attributes: JsonObject | None = None,
         copies: Copies | None = None,
         *,
         dated: bool = False,

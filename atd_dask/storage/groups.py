@@ -22,6 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.json_records import Json
 from atd_dask.storage.locations import Location, Partial, name_place
 from atd_dask.storage.manifest import (
     ArrayRecord,
@@ -122,7 +123,7 @@ class GroupWriter:
             self._partial.discard()
             self._partial = None
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> zarr.Group:
+    def group(self, path: str, attributes: Mapping[str, Json]) -> zarr.Group:
         """Add a group; the root has the path '' and comes first."""
         return zarr.create_group(self._store, path=path, zarr_format=3, attributes=dict(attributes))
 
@@ -131,7 +132,7 @@ class GroupWriter:
         path: str,
         dtype: np.dtype[Any],
         chunk: int,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Json] | None = None,
     ) -> ArrayStream:
         """Add an array of one dimension that is filled piece by piece until the store is sealed."""
         array = self._create(path, (0,), dtype, (chunk,), attributes)
@@ -139,7 +140,7 @@ class GroupWriter:
         return self._streams[path]
 
     def put(
-        self, path: str, values: NDArray[Any], attributes: Mapping[str, Any] | None = None
+        self, path: str, values: NDArray[Any], attributes: Mapping[str, Json] | None = None
     ) -> None:
         """Add a small array of any shape as one chunk."""
         chunks = tuple(max(1, size) for size in values.shape)
@@ -156,7 +157,7 @@ class GroupWriter:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         chunks: tuple[int, ...],
-        attributes: Mapping[str, Any] | None,
+        attributes: Mapping[str, Json] | None,
     ) -> zarr.Array[Any]:
         array = zarr.create_array(
             self._store,

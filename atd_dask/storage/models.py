@@ -15,10 +15,10 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.training import OrderRecord
 from atd_dask.kernels.word_ranking import rank_words
@@ -39,7 +39,7 @@ class NullModel:
     table: WordTable
     vocabulary: tuple[str, ...]
     restarts: tuple[tuple[OrderRecord, ...], ...]  # the search over orders of every restart
-    settings: dict[str, Any]
+    settings: JsonObject  # those it was trained with
     corpus: str  # the digest of the corpus store
 
     @cached_property

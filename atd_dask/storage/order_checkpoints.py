@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.errors import InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Floats, Proportions, WordTable
 from atd_dask.kernels.passes import HeldProportions
 from atd_dask.kernels.training import (
@@ -74,7 +75,7 @@ def save_selection(
             arrays |= {f"proportions.{field}": getattr(proportions, field) for field in _ACTIVE}
         else:
             blocks = proportions.save(SavedProportions(checkpoints, f"{name}-{side}").save_part)
-    facts = {
+    facts: JsonObject = {
         "side": side,
         "blocks": blocks,
         "topics": {prefix: table.n_topics for prefix, table in tables.items()},

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from atd_dask.errors import AtdError, InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import MANIFEST, MARK, MARK_FORMAT, Location
 from atd_dask.storage.locks import NAME, lock_folder
@@ -80,7 +80,7 @@ def _is_ours(location: Location) -> bool:
     return any(_is_ours(Location(join(location.url, path), location.local)) for path in inner)
 
 
-def _read_object(location: Location, name: str) -> dict[str, Any]:
+def _read_object(location: Location, name: str) -> JsonObject:
     try:
         value = json.loads(location.read(name) or b"null")
     except (ValueError, RecursionError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.result_types import Result
+from atd_dask.run_types import RunRecord
 from atd_dask.storage.atomic_files import read_file
 from atd_dask.storage.checksums import read_checked
 from atd_dask.storage.locations import Location
@@ -46,19 +47,19 @@ def repeat_folders(output: str, repeat: int) -> RunFolders:
     return RunFolders(layout, (own, layout)) if repeat == 1 else RunFolders(own, (own,))
 
 
-def write_run(output: str, record: Mapping[str, Any]) -> None:
+def write_run(output: str, record: RunRecord) -> None:
     # Text that no encoding can hold, such as a broken file name, is escaped.
-    write_sealed(RunLayout(output).record, record)
+    write_sealed(RunLayout(output).record, record.to_json())
 
 
-def read_run(output: str) -> dict[str, Any] | None:
-    """What `run.json` says, or None where there is none, it is not ours, or it is not as it was
-    written: nothing depends on it."""
+def read_run(output: str) -> RunRecord | None:
+    """Read `run.json`. Return None if there is none, or if it is damaged or not ours: nothing
+    depends on it."""
     try:
-        told = read_sealed(RunLayout(output).record)
-    except DamagedStoreError:
+        content = read_sealed(RunLayout(output).record)
+        return RunRecord.from_json(content) if content is not None and _is_ours(content) else None
+    except (DamagedStoreError, InputError):
         return None
-    return told if told is not None and _is_ours(told) else None
 
 
 def read_result(output: str) -> Result | None:
@@ -100,11 +101,11 @@ class RunSummary:
     """What the folder of a run holds."""
 
     writer: str | None  # who is writing it just now
-    run: dict[str, Any] | None  # run.json
+    run: RunRecord | None
     result: Result | None
     places: dict[str, str]  # where what people look for is
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """As JSON, without the details of clusters."""
         result = None if self.result is None else self.result.to_json()
         for cluster in () if result is None else result["clusters"]:
@@ -113,7 +114,7 @@ class RunSummary:
         return {
             "kind": "run",
             "writer": self.writer,
-            "run": self.run,
+            "run": None if self.run is None else self.run.to_json(),
             "result": result,
             "places": self.places,
         }
@@ -141,5 +142,5 @@ def read_note(output: str, stage: str) -> bytes | None:
     return read_file(RunLayout(output).stage_note(stage))
 
 
-def _is_ours(told: Mapping[str, Any]) -> bool:
-    return str(told.get("format")).startswith("atd-dask-")
+def _is_ours(content: JsonObject) -> bool:
+    return str(content.get("format")).startswith("atd-dask-")

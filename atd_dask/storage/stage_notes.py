@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from atd_dask.errors import AtdError, DamagedStoreError, InputError
-from atd_dask.result_types import OMITTED, JsonRecord
+from atd_dask.json_records import OMITTED, JsonObject, JsonRecord
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locations import Location
 from atd_dask.storage.models import read_digest
@@ -92,9 +92,9 @@ def reuse_or_make(
     layout: RunLayout,
     stage: str,
     key: str,
-    load: Callable[[Mapping[str, Any]], T | None],
+    load: Callable[[JsonObject], T | None],
     make: Callable[[], T],
-    describe: Callable[[T], Mapping[str, Any]],
+    describe: Callable[[T], JsonObject],
     warn: Callable[[str], None],
     *,
     fresh: bool = False,
@@ -138,7 +138,7 @@ def reuse_or_make(
     return made, False
 
 
-def load_corpus(layout: RunLayout, note: Mapping[str, Any]) -> CorpusSummary:
+def load_corpus(layout: RunLayout, note: JsonObject) -> CorpusSummary:
     """The parts of a corpus that a note tells of.
 
     Raises
@@ -153,7 +153,7 @@ def load_corpus(layout: RunLayout, note: Mapping[str, Any]) -> CorpusSummary:
     return parts
 
 
-def describe_corpus(layout: RunLayout, parts: CorpusSummary) -> dict[str, Any]:
+def describe_corpus(layout: RunLayout, parts: CorpusSummary) -> JsonObject:
     """The parts of a corpus, as a note says it: with paths inside the folder."""
 
     def place_inside(part: PartSummary) -> PartSummary:
@@ -169,12 +169,12 @@ def stage_key(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def finish_stage(output: str, stage: str, key: str, summary: Mapping[str, Any]) -> None:
+def finish_stage(output: str, stage: str, key: str, summary: JsonObject) -> None:
     """Notes that a stage is finished; to be called when all it has made is in its place."""
     write_sealed(RunLayout(output).stage_note(stage), {"key": key, "summary": summary})
 
 
-def finished_stage(output: str, stage: str, key: str) -> dict[str, Any] | None:
+def finished_stage(output: str, stage: str, key: str) -> JsonObject | None:
     """The summary of a stage that was finished from the same things, or None.
 
     Raises

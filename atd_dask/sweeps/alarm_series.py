@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from atd_dask.config.run_config import RunConfig, fingerprint
+from atd_dask.json_records import JsonRecord
 from atd_dask.kernels.alarm_levels import level_for_rate, level_for_share
-from atd_dask.result_types import JsonRecord
 
 # So many sweeps tell the pace; how much faster than was said they may come.
 LEAST_SWEEPS = 30

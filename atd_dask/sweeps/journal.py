@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.result_types import JsonRecord
+from atd_dask.json_records import JsonRecord
 from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import SUFFIX, Checkpoints, is_checkpoint
 from atd_dask.storage.locations import Location

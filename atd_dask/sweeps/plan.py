@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from atd_dask.config.consistency import GROWING, ONCE
 from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import AtdError, InputError
-from atd_dask.result_types import JsonRecord
+from atd_dask.json_records import JsonRecord
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locations import Location
 from atd_dask.storage.run_layout import RunLayout

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.errors import SchedulerError
+from atd_dask.run_types import ClusterFacts
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -26,19 +27,6 @@ DECISIVE = ("python", "atd-dask", "numpy", "numba")
 USABLE = 0.8
 KEPT_SPANS = 20  # of a scheduler in this process: workers still report on the latest
 LOADED = 180 * 2**20  # bytes that a worker holds once it has loaded what tasks need
-
-
-@dataclass(frozen=True)
-class ClusterFacts:
-    """A cluster as it is at one moment. Memory is in bytes, 0 where there is no limit."""
-
-    address: str
-    dashboard: str | None
-    workers: int
-    threads: int
-    memory_bytes: int
-    smallest_worker_bytes: int
-    smallest_free_bytes: int = 0  # what a worker may still take, beside what it holds now
 
 
 @dataclass(frozen=True)
