@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atd_dask.result_types import Alert, ClusterResult, Result, SweepLine
+from atd_dask.run_types import ClusterFacts, RunRecord
 from atd_dask.storage.stage_notes import PartSummary
 
 AGREEMENT = {"recall": 0.5, "precision": 0.5, "f1": 0.5, "auc": 0.5}
@@ -125,3 +126,25 @@ def make_alert(sweep: int, *news: Mapping[str, Any]) -> Alert:
     clusters = [{"p_value": 0.001, **one} for one in news]
     told = {"format": "atd-dask-alert/1", "name": "a batch", "sweep": sweep, "clusters": clusters}
     return Alert.from_json({**told, "result": "result.json", "report": "report.html"})
+
+
+def make_run_record(**others: Any) -> RunRecord:
+    """The record of a run on two workers."""
+    usual: dict[str, Any] = {
+        "format": "atd-dask-run/1",
+        "name": "mine",
+        "id": "0123",
+        "status": "finished",
+        "error": None,
+        "command": ("atd-dask", "run", "mine.yaml"),
+        "started": "2026-01-02T00:00:00",
+        "ended": "2026-01-02T00:00:03",
+        "seconds": 3.0,
+        "stages": {},
+        "peak_memory_bytes": 512 * 2**20,
+        "peak_memory_bytes_of": {"client": 512 * 2**20, "workers": 0, "largest_worker": 0},
+        "cluster": ClusterFacts("tcp://x:1", None, 2, 4, 0, 0),
+        "versions": {"python": "3.11.7"},
+        "configuration": {},
+    }
+    return RunRecord(**usual | others)

@@ -12,10 +12,8 @@ from click.testing import CliRunner
 from atd_dask.cli.command import atd
 from atd_dask.documents import CountBatch
 from atd_dask.errors import InputError
-from atd_dask.json_records import JsonObject
 from atd_dask.pipelines.report import write_report
 from atd_dask.report.links import find_original
-from atd_dask.run_types import ClusterFacts, RunRecord
 from atd_dask.stages.result_making import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
@@ -24,6 +22,7 @@ from atd_dask.storage.runs import write_run
 from atd_dask.storage.texts import TextWriter
 from atd_dask.text.options import TextOptions
 from tests.report.pages import make_cluster, make_sources
+from tests.results import make_run_record
 from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
 from tests.storage.test_models import make_model
 
@@ -70,29 +69,9 @@ def test_texts_are_shown_if_they_are_of_the_batch(tmp_path: Path) -> None:
         assert page.count('<mark class="more">Alpha</mark> &amp; row number 2<') == times
 
 
-def make_record(configuration: JsonObject) -> RunRecord:
-    return RunRecord(
-        format="atd-dask-run/1",
-        name="mine",
-        id="0123",
-        status="finished",
-        error=None,
-        command=("atd-dask", "run", "mine.yaml"),
-        started="then",
-        ended="later",
-        seconds=1.0,
-        stages={},
-        peak_memory_bytes=0,
-        peak_memory_bytes_of={},
-        cluster=ClusterFacts("tcp://x:1", None, 2, 4, 0, 0),
-        versions={"zarr": "3.1"},
-        configuration=configuration,
-    )
-
-
 def test_run_json_is_shown(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    write_run(str(run), make_record({"seed": 1}))
+    write_run(str(run), make_run_record(configuration={"seed": 1}))
     page = Path(write_report(str(run))).read_text()
     assert "atd-dask run mine.yaml" in page
     assert "2\N{NO-BREAK SPACE}workers" in page
@@ -217,6 +196,6 @@ def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
     result |= {"clusters": [cluster], "corpus": {"test": sizes}}
     (run / "result.json").write_text(json.dumps(result))
     source = {"format": "text", "path": str(folder)}
-    write_run(str(run), make_record({"corpus": {"test": source}}))
+    write_run(str(run), make_run_record(configuration={"corpus": {"test": source}}))
     page = Path(write_report(str(run))).read_text()
     assert '<a href="../texts/a.txt"' in page
