@@ -1,7 +1,7 @@
-"""Work in progress: named pieces in one folder, each a file that carries its own checksum.
+"""Checkpoints: named pieces of work in one folder, each a file with its own checksum.
 
-A piece belongs to the inputs and settings that it was made from, told by a key: one of another key,
-of another format or with a wrong byte counts as absent, and its work is done again.
+A piece belongs to the inputs and settings that it was made from, which a key identifies. A piece
+with another key, in another format or with a wrong byte counts as absent, and is computed again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def is_checkpoint(name: str) -> bool:
-    """Whether a file is a piece, or one that was being written."""
+    """Return whether a file is a piece, or one that was being written."""
     return name.endswith(SUFFIX) or (name.startswith(".") and f"{SUFFIX}.partial-" in name)
 
 
 def is_sound(content: bytes) -> bool:
-    """Whether a piece has the bytes that were written."""
+    """Return whether a piece has the bytes that were written."""
     digest, _, body = content[len(FORMAT) :].partition(b"\n")
     return content.startswith(FORMAT) and hashlib.sha256(body).hexdigest().encode() == digest
 
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """The pieces below `url` that belong to `key`. It travels to workers as it is."""
+    """The pieces below `url` that belong to `key`. It is sent to workers."""
 
     url: str
     key: str
@@ -76,12 +76,12 @@ class Checkpoints:
             return Piece(told["facts"], dict(arrays))
 
     def clear(self) -> None:
-        """Forgets every piece, of whatever key. Files of others stay."""
+        """Remove every piece, whatever its key. Other files stay."""
         location = Location.of(self.url)
         names = location.names()
         location.remove_files([name for name in names if is_checkpoint(name)])
         if location.local:
-            with suppress(OSError):  # there is none, or something else is in it
+            with suppress(OSError):  # it does not exist, or is not empty
                 Path(location.url).rmdir()
 
     def _place(self, name: str) -> str:

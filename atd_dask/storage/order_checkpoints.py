@@ -1,4 +1,4 @@
-"""The state of a search over orders, as a checkpoint."""
+"""Checkpoints of the selection of an order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIDES = {"a": "b", "b": "a"}
 
 @dataclass(frozen=True)
 class SavedProportions:
-    """Proportions in checkpoints, one for each block. It travels to workers."""
+    """Proportions in checkpoints, one for each block. It is sent to workers."""
 
     checkpoints: Checkpoints
     name: str
@@ -43,8 +43,8 @@ class SavedProportions:
         kept = self.checkpoints.load(f"{self.name}-{start}")
         if kept is None:
             raise InputError(
-                f"the checkpoint of the documents from {start} to {stop} must be in"
-                f" {self.checkpoints.url} as it was written, but it is not: start again"
+                f"the checkpoint of documents {start} to {stop} in {self.checkpoints.url} is"
+                " missing or damaged: start again"
             )
         return Proportions(*(kept[1][field] for field in _ACTIVE))
 
@@ -59,8 +59,8 @@ class SavedProportions:
 def save_selection(
     checkpoints: Checkpoints, name: str, state: SelectionState, side: str = "a"
 ) -> None:
-    """Keeps a state; the shared model is not part of it. Proportions that are on workers are kept
-    by these, under the name of a `side`: not that of the state before, which stays whole."""
+    """Save a state, without the shared model. Proportions on workers are saved by them under the
+    name of a `side`; the other side has those of the last state, which stays complete."""
     blocks: list[int] = []
     arrays: dict[str, NDArray[Any]] = {}
     tables = {"table": state.table} | ({"best": state.best} if state.best is not None else {})
@@ -93,7 +93,7 @@ def save_selection(
 
 
 def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> SelectionState | None:
-    """The state that was kept last, or None."""
+    """Return the state that was saved last, or None."""
     kept = checkpoints.load(name)
     if kept is None:
         return None
@@ -134,9 +134,10 @@ def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> Selec
 
 @dataclass(frozen=True)
 class OrderCheckpointer:
-    """Keeps the states of a training's restarts: after every order, and now and then in between.
+    """Saves the states of a training's restarts: after every order, and every few seconds in
+    between.
 
-    When is a matter of time; what comes of it is not.
+    When states are saved depends on time; the result does not.
     """
 
     checkpoints: Checkpoints

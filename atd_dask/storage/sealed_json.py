@@ -1,7 +1,7 @@
-"""JSON files that carry a digest of what they say, so that a changed byte is noticed.
+"""JSON files that carry a digest of their content, so that a changed byte is noticed.
 
 The digest is inside, on the first line, so both are replaced together. A file of an earlier version
-has a bare bracket there, and is taken as it is.
+has a bare bracket there, and is not checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNSEALED = b"{\n"
 
 
 def write_sealed(path: str, value: JsonObject, *, ascii_only: bool = True) -> None:
-    """Writes a JSON object with its digest."""
+    """Write a JSON object with its digest."""
     plain = json.loads(json.dumps(value, allow_nan=False, default=str))
     text = json.dumps(plain, indent=1, ensure_ascii=ascii_only).removeprefix("{")
     content = f'{{"{DIGEST}": "{_digest(plain)}",{text}\n'
@@ -26,7 +26,7 @@ def write_sealed(path: str, value: JsonObject, *, ascii_only: bool = True) -> No
 
 
 def read_sealed(path: str) -> JsonObject | None:
-    """The object in a file without its digest, or None where there is no file.
+    """Return the object in a file without its digest, or None if there is no file.
 
     Raises
     ------

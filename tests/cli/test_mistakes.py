@@ -243,7 +243,7 @@ MISTAKES = {
         "verify conf.yaml", (), ("must be a store or a folder with stores", "is neither")
     ),
     "the verification of nothing": Mistake(
-        "verify nothing", (), ("there is nothing at", "nothing to be verified")
+        "verify nothing", (), ("there is nothing to verify at",)
     ),
     "a look into a file": Mistake(
         "inspect conf.yaml", (), ("is a folder, but", "conf.yaml is a file")

@@ -222,7 +222,7 @@ def test_a_second_request_ends_at_once_and_its_lock_is_taken_over(tmp_path):
     ) as again:
         _, err = again.communicate(timeout=240)
     assert again.returncode == 0
-    assert err.startswith(f"warning: went on in runs/job in place of process {process.pid} on ")
+    assert err.startswith(f"warning: resuming in runs/job after process {process.pid} on ")
     assert not lock.exists()
 
 

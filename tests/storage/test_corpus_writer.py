@@ -36,7 +36,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"terms": [3, 3, 1]}, r"must stand once and in ascending order, got 3 \(document 'a'\)"),
     ({"counts": [1, 2, 0]}, r"must be from 1 to 2147483647, got 0 \(document 'c'\)"),
     ({"counts": [1, 2**31, 1]}, r"must be from 1 to 2147483647, got 2147483648 \(document 'a'\)"),
-    ({"counts": [1.5, 2.0, 1.0]}, "must be whole, got float64"),
+    ({"counts": [1.5, 2.0, 1.0]}, "must be integers, got float64"),
     ({"counts": [1, 2]}, "a count for every word, got 4, and 2 for 3"),
     ({"indptr": [0, 2, 3]}, "must have 4 row ends .*, got 3, and 3 for 3"),
     ({"indptr": [1, 2, 2, 3]}, "must ascend from 0 to its 3 entries, got 1 to 3"),

@@ -136,7 +136,7 @@ def test_chunks_that_changed_places_are_found(store: Path) -> None:
     try:
         first.write_bytes(contents[1])
         second.write_bytes(contents[0])
-        assert verify(store) == ["the values of X/data are not the ones that were written"]
+        assert verify(store) == ["the values of X/data have changed since they were written"]
     finally:
         first.write_bytes(contents[0])
         second.write_bytes(contents[1])
