@@ -128,7 +128,7 @@ def _forget(
             " job with atd-dask run"
         ) from error
     for store in damaged:
-        progress.warn(f"{store.path} is damaged: {store.stage} is done again")
+        progress.warn(f"{store.path} is damaged: running {store.stage} again")
 
 
 def _prepare(

@@ -117,6 +117,6 @@ def test_what_cannot_be_made_again_names_the_remedy(sweeps: Sweeps) -> None:
     assert content is not None
     path.write_bytes(content(path.read_bytes()))
     with pytest.raises(
-        DamagedStoreError, match=r"state\.json is not as .*: put it back from a cop"
+        DamagedStoreError, match=r"state\.json is not as .*: restore it from a backup"
     ):
         sweeps.sweep()

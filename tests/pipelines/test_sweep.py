@@ -349,7 +349,7 @@ def test_a_command_that_fails_is_told(monkeypatch):
     assert told.startswith("the webhook cannot be reached: ")
     assert "hunter2" not in told
     unset = AlertConfig(webhook="$NO_SUCH_VARIABLE", tries=1)
-    told = "the webhook's address must be an http or https URL, and is not"
+    told = "the webhook's address must be an http or https URL"
     assert alerts.deliver(unset, "webhook", b"{}") == told
 
 
