@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:
-    """Ingest of generated documents, beside scikit-learn's CountVectorizer."""
+    """Measure ingest of generated documents, next to scikit-learn's CountVectorizer."""
     from atd_dask.bench import ingest_speed
 
     return ingest_speed.bench_ingest(n_docs, ingest, progress)
@@ -25,7 +25,7 @@ def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:
 def bench_training(
     names: Sequence[str], corpora: str | None, n_seeds: int, progress: Progress
 ) -> Iterator[list[Row]]:
-    """Training on corpora of the paper, beside the LDA of other packages."""
+    """Measure training on the paper's corpora, next to the LDA of other packages."""
     from atd_dask.bench import training_quality
 
     return training_quality.bench_training(names, corpora, n_seeds, ingest, progress)
@@ -38,7 +38,7 @@ def bench_detection(
     variants: Mapping[str, DetectionConfig],
     progress: Progress,
 ) -> Iterator[list[Row]]:
-    """Detection in corpora of the paper, by several rules."""
+    """Measure detection in the paper's corpora, by several rules."""
     from atd_dask.bench import detection_quality
 
     return detection_quality.bench_detection(names, corpora, n_seeds, variants, ingest, progress)
@@ -47,7 +47,7 @@ def bench_detection(
 def bench_speed(
     name: str, corpora: str | None, reference: str | None, progress: Progress
 ) -> list[Row]:
-    """The pieces of a detection, one by one."""
+    """Measure the parts of a detection one by one."""
     from atd_dask.bench import detection_quality
 
     return detection_quality.bench_speed(name, corpora, reference, ingest, progress)
@@ -56,14 +56,14 @@ def bench_speed(
 def bench_problems(
     request: Request, corpora: str | None, output: str, client: Client, progress: Progress
 ) -> str:
-    """Detection in problems drawn by a seed."""
+    """Measure detection in random problems."""
     from atd_dask.bench import problem_suite
 
     return problem_suite.bench_problems(request, corpora, output, client, ingest, progress)
 
 
 def bench_find(n_normal: int, n_batch: int, repeats: int, progress: Progress) -> list[Row]:
-    """The one call on strings, in new processes."""
+    """Measure `find` on strings, in new processes."""
     from atd_dask.bench import first_find
 
     return first_find.bench_find(n_normal, n_batch, repeats, progress)

@@ -28,11 +28,11 @@ def train(
     fresh: bool = False,
     folders: RunFolders | None = None,
 ) -> ModelSummary:
-    """Trains the null model of `config` on its training store; gives a summary. `folders` are those
+    """Train the null model of `config` on its training store; return a summary. `folders` are those
     of a repeat.
 
-    A model that was made from the same store in the same way is left as it is, and a training that
-    was cut off goes on.
+    A model that was made from the same store in the same way is reused, and an interrupted training
+    is resumed.
     """
     folders = folders or run_folders(config.output)
     store = CorpusStore.open(RunLayout(config.output).corpus("train"))
@@ -46,7 +46,7 @@ def train(
     checkpoints = Checkpoints(layout.checkpoints("train"), key)
 
     def load(note: JsonObject) -> ModelSummary:
-        # Where the note was written does not matter: the folder may have been moved.
+        # The folder may have been moved since the note was written.
         summary = replace(ModelSummary.from_json(note), path=layout.model)
         if not summary.is_whole():
             raise DamagedStoreError(f"{layout.model} is not as it was written")

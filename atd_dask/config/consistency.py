@@ -200,7 +200,7 @@ class _Checks:
         if given and not self._config.detection.significance.searches:
             self._note(
                 f"{key}.{given[0]}",
-                "must stand with detection.significance.searches of at least 1, got 0: the"
+                "needs detection.significance.searches of at least 1, got 0: the"
                 " bootstrap alone does not say how often a search finds something by chance",
                 "detection.significance.searches",
             )

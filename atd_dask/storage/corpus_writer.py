@@ -246,7 +246,7 @@ def _check_counts(
     descends = np.zeros(len(terms), dtype=np.bool_)
     descends[1:] = terms[1:] <= terms[:-1]
     descends[indptr[:-1][indptr[:-1] < len(terms)]] = False
-    refuse(descends, f"every {what} of a document must stand once and in ascending order", terms)
+    refuse(descends, f"every {what} of a document must occur once and in ascending order", terms)
     sums = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=sums[1:])
     return sums[indptr[1:]] - sums[indptr[:-1]]

@@ -149,7 +149,7 @@ def test_a_finished_run_needs_no_cluster(expected):
     before = (folder / "runs" / "job" / "result.json").stat()
     again, err = finish(folder, "--set", "cluster={address: 'tcp://127.0.0.1:1'}")
     assert again == out
-    assert err.splitlines()[-1] == "nothing was to be done"
+    assert err.splitlines()[-1] == "nothing to do"
     assert (folder / "runs" / "job" / "result.json").stat() == before
     told = read(folder, "run.json")
     assert [stage["reused"] for stage in told["stages"].values()] == [True] * 4

@@ -381,7 +381,7 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     prepare(tmp_path)
     add_day(tmp_path, 1)
     run_sweep(tmp_path, client)
-    with pytest.raises(InputError, match=r"were begun with another corpus.text, .*: set it back"):
+    with pytest.raises(InputError, match=r"were started with another corpus.text, .*: set it back"):
         run_sweep(tmp_path, client, "corpus.text.min_letters=2")
     with pytest.raises(ConfigError, match=r"must be .* or zarr for sweeps, got synthetic"):
         run_sweep(tmp_path, client, "corpus.test={format: synthetic}")

@@ -32,8 +32,8 @@ SOUND = CountBatch(
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"terms": [0, 8, 1]}, r"number of every word must be below 8, got 8 \(document 'a'\)"),
     ({"terms": [0, 3, -1]}, r"number of every word must be below 8, got -1 \(document 'c'\)"),
-    ({"terms": [3, 0, 1]}, r"must stand once and in ascending order, got 0 \(document 'a'\)"),
-    ({"terms": [3, 3, 1]}, r"must stand once and in ascending order, got 3 \(document 'a'\)"),
+    ({"terms": [3, 0, 1]}, r"must occur once and in ascending order, got 0 \(document 'a'\)"),
+    ({"terms": [3, 3, 1]}, r"must occur once and in ascending order, got 3 \(document 'a'\)"),
     ({"counts": [1, 2, 0]}, r"must be from 1 to 2147483647, got 0 \(document 'c'\)"),
     ({"counts": [1, 2**31, 1]}, r"must be from 1 to 2147483647, got 2147483648 \(document 'a'\)"),
     ({"counts": [1.5, 2.0, 1.0]}, "must be integers, got float64"),

@@ -335,7 +335,6 @@ def _find_class(name: str) -> Any:
         ) from error
     if not (isinstance(found, type) and issubclass(found, load_dask().deploy.Cluster)):
         raise SchedulerError(
-            f"cluster.class must name a subclass of distributed.deploy.Cluster, got {name}, which"
-            " is none"
+            f"cluster.class must name a subclass of distributed.deploy.Cluster, got {name}"
         )
     return found

@@ -190,7 +190,7 @@ class Unaffordable(LocalCluster):
         ("..Cluster", {}, "can be imported, got ..Cluster: "),
         ("builtins.dict", {}, r"a subclass of distributed\.deploy\.Cluster, got builtins\.dict"),
         ("builtins.len", {}, r"a subclass of distributed\.deploy\.Cluster, got builtins\.len"),
-        ("os.system", {"command": "false"}, r"a subclass of .*, got os\.system, which is none"),
+        ("os.system", {"command": "false"}, r"a subclass of .*, got os\.system"),
         (f"{__name__}.Unaffordable", {"price": 3}, "Unaffordable cannot be started: 3 is too much"),
     ],
 )
@@ -345,7 +345,7 @@ def test_a_class_that_takes_over_ctrl_c_on_import_does_not_keep_it(
     monkeypatch.syspath_prepend(str(tmp_path))
     before = signal.getsignal(signal.SIGINT)
     with (
-        pytest.raises(SchedulerError, match="which is none"),
+        pytest.raises(SchedulerError, match="must name a subclass"),
         connect(ClusterOptions(class_="greedy_cluster.Cluster")),
     ):
         pytest.fail("it is no cluster")
