@@ -54,6 +54,7 @@ TESTED_BY = {
     "pipelines/bench": "bench/test_whole_job.py",
     "progress": "cli/test_outputs.py",
     "report/calibration_view": "report/test_view.py",
+    "report/drawing": "report/test_charts.py",
     "report/page": "report/test_view.py",
     "report/paper_page": "pipelines/test_reproduce.py",
     "report/set_up_page": "pipelines/test_calibrate.py",

@@ -224,7 +224,7 @@ def print_sweeps(output: str, lines: Sequence[SweepLine], alerts: Sequence[Alert
         )
     for alert in alerts:
         for cluster in alert.clusters:
-            news = "is new" if cluster.kind == "new" else "goes on"
+            news = "is new" if cluster.kind == "new" else "continues"
             words = " ".join(cluster.forms[:SHOWN_WORDS])
             _print_line(
                 f"sweep {alert.sweep}: cluster {cluster.cluster} {news},"

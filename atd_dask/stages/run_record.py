@@ -48,7 +48,7 @@ def record_run(
 
 
 class RunRecorder:
-    """Records a run while it goes on. It rewrites the file after every stage, so that finished
+    """Records a run in progress. It rewrites the file after every stage, so that finished
     stages are on record whatever happens next."""
 
     def __init__(

@@ -478,7 +478,7 @@ def test_a_sweep(
         "sweep  new  tested  unseen words  clusters",
         "2      20   60      1.2%          1",
     ]
-    news = ["sweep 2: cluster 1 goes on, 1 of 9 documents: coffee�[31m"] if alerts else []
+    news = ["sweep 2: cluster 1 continues, 1 of 9 documents: coffee�[31m"] if alerts else []
     assert told == [
         *news,
         "report of sweep 2: out/sweeps/0002/report.html",

@@ -1,4 +1,4 @@
-"""The stage that finds clusters: what it writes, reuses, and goes on with."""
+"""The stage that finds clusters: what it writes, reuses and resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection that is repeated with other null models: what it writes, reuses, and goes on with."""
+"""Detection that is repeated with other null models: what it writes, reuses and resumes."""
 
 from __future__ import annotations
 

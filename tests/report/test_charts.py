@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from atd_dask.report.charts import (
     BAR_WIDTH,
-    WIDTH,
-    Axis,
     Decades,
     draw_growth,
     draw_histogram,
@@ -19,6 +17,7 @@ from atd_dask.report.charts import (
     draw_searches,
     draw_share,
 )
+from atd_dask.report.drawing import WIDTH, Axis
 from atd_dask.report.numbers import (
     count,
     show_decimal,
