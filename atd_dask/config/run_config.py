@@ -166,7 +166,7 @@ class SignificanceConfig:
     searches: Annotated[
         int,
         Rule(
-            "the number of searches in held-out normal documents, which give the p-value that"
+            "the most searches in held-out normal documents, which give the p-value that"
             " decides; with 0, as in the paper, the bootstrap decides",
             at_least=0,
         ),
