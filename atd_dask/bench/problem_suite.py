@@ -85,6 +85,12 @@ ORDERS = {
     "newsgroups": OrderRange(TOPICS["newsgroups"].max, TOPICS["newsgroups"].min),
     GENERATED: OrderRange(20, 5),
 }
+# The rules to choose from, as settings of `detection`.
+RULES: dict[str, dict[str, str]] = {
+    "default": {},
+    "paper": {"rules": "paper"},
+    "without-new-words": {"unseen": "ignore"},
+}
 SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
 SHORT_TEST = {"replicates": 19, "level": 0.05}
 # Methods that know the batch, and a setting of each; they are told how many documents are planted.
@@ -129,7 +135,7 @@ class Request:
 
     def make_rules(self) -> DetectionRules:
         given: dict[str, Any] = {
-            "rules": self.rules,
+            **RULES[self.rules],
             "significance": {"replicates": REPLICATES},
         }
         if self.short:
