@@ -86,9 +86,9 @@ ORDERS = {
     GENERATED: OrderRange(20, 5),
 }
 # The rules to choose from, as settings of `detection`.
-RULES: dict[str, dict[str, str]] = {
+RULES: dict[str, dict[str, Any]] = {
     "default": {},
-    "paper": {"rules": "paper"},
+    "paper": {"rules": "paper", "significance": {"replicates": REPLICATES}},
     "without-new-words": {"unseen": "ignore"},
 }
 SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
@@ -134,12 +134,9 @@ class Request:
         return any(corpus.startswith(s) or s.startswith(f"{corpus}-") for s in starts)
 
     def make_rules(self) -> DetectionRules:
-        given: dict[str, Any] = {
-            **RULES[self.rules],
-            "significance": {"replicates": REPLICATES},
-        }
+        given = RULES[self.rules]
         if self.short:
-            given |= {"significance": SHORT_TEST, "membership": {"replicates": 99}}
+            given = given | {"significance": SHORT_TEST, "membership": {"replicates": 99}}
         rules = make_rules(make_detection(given))
         return replace(rules, searches=min(rules.searches, 3)) if self.short else rules
 
