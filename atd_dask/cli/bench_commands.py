@@ -110,7 +110,7 @@ def bench_detect(
 @click.option("--short", is_flag=True, help="Only a few small generated problems.")
 @click.option(
     "--rules",
-    type=click.Choice(["default", "paper"]),
+    type=click.Choice(["default", "paper", "without-new-words"]),
     default="default",
     help="The rules of detection.",
 )

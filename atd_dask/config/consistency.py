@@ -150,10 +150,10 @@ class _Checks:
         significance = self._config.detection.significance
         least, repeats = 1 / (significance.replicates + 1), self._config.detection.repeats
         together = ""
-        if repeats > 1 and not significance.searches:
+        if repeats > 1:
             least = combine_p_values([least] * repeats)
             together = f" in {repeats} repeats"
-        if least > significance.level:
+        if least > significance.level and not significance.searches:
             self._note(
                 "detection.significance.replicates",
                 f"must be enough for a p-value of {significance.level:g}, got"

@@ -158,16 +158,16 @@ class MembershipConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SignificanceConfig:
-    """The test of a grown cluster: B2 of the paper."""
+    """What makes a cluster significant: held-out searches, and B2 of the paper."""
 
-    replicates: Annotated[int, Rule("bootstrap clusters for each test", at_least=1)] = 1000
+    replicates: Annotated[int, Rule("bootstrap clusters for each test", at_least=1)] = 99
     level: Annotated[
         float, Rule("the largest p-value that is significant", more_than=0, less_than=1)
     ] = 0.01
     searches: Annotated[
         int,
         Rule(
-            "the number of searches in held-out normal documents, which give the p-value that"
+            "the most searches in held-out normal documents, which give the p-value that"
             " decides; with 0, as in the paper, the bootstrap decides",
             at_least=0,
         ),

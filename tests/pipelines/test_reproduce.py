@@ -46,7 +46,6 @@ def make_small(set_attribute, set_item):
     """A small grid and a short search, in this process."""
     set_attribute(reproduce, "Grid", lambda: GRID)
     set_item(paper_corpora.TOPICS, "reuters", TopicsConfig(max=4, min=2))
-    set_item(paper_corpora.REPLICATES, "reuters", 100)
 
 
 def write_corpus(folder):
