@@ -37,7 +37,6 @@ TESTED_BY = {
     "distribution/replicates": "distribution/test_detection.py",
     "distribution/search_space": "distribution/test_shards.py",
     "distribution/vector_batches": "distribution/test_shards.py",
-    "estimators/corpora": "estimators/test_topic_model.py",
     "estimators/given": "test_finding.py",
     "evaluation/problem_documents": "evaluation/test_problems.py",
     "evaluation/problem_tables": "evaluation/test_problem_figures.py",

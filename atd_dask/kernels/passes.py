@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,13 +20,18 @@ BRANCHES = 8
 
 
 class HeldProportions(Protocol):
-    """The proportions of a corpus where they were computed, block by block."""
+    """The proportions of a corpus, held elsewhere and read block by block."""
 
     def part(self, start: int, stop: int) -> Proportions:
         """Return those of one block, with the documents from `start` to before `stop`."""
 
+
+@runtime_checkable
+class ComputedProportions(HeldProportions, Protocol):
+    """Proportions that a pass left where they were computed, and that can be saved there."""
+
     def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
-        """Has `save` called where they are, with the first document of each block; gives these
+        """Call `save` where they are, with the first document of each block; return these
         documents."""
 
 
@@ -34,7 +39,7 @@ class HeldProportions(Protocol):
 class Pass:
     """What a pass over documents returns, for a block or for a whole corpus."""
 
-    proportions: Proportions | HeldProportions
+    proportions: Proportions | ComputedProportions
     n_active: int  # topics of documents
     expected: ExpectedCounts
     log_likelihood: float

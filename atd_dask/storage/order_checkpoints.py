@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atd_dask.errors import InputError
 from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Floats, Proportions, WordTable
-from atd_dask.kernels.passes import HeldProportions
+from atd_dask.kernels.passes import ComputedProportions, HeldProportions
 from atd_dask.kernels.training import (
     OrderRange,
     OrderRecord,
@@ -48,9 +48,6 @@ class SavedProportions:
             )
         return Proportions(*(kept[1][field] for field in _ACTIVE))
 
-    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
-        raise NotImplementedError("proportions are saved by those who have them")
-
     def save_part(self, start: int, part: Proportions) -> None:
         arrays = {field: getattr(part, field) for field in _ACTIVE}
         self.checkpoints.save(f"{self.name}-{start}", {}, arrays)
@@ -74,6 +71,8 @@ def save_selection(
         if isinstance(proportions, Proportions):
             arrays |= {f"proportions.{field}": getattr(proportions, field) for field in _ACTIVE}
         else:
+            # Those of a checkpoint are replaced by a pass before the next one is saved.
+            assert isinstance(proportions, ComputedProportions)
             blocks = proportions.save(SavedProportions(checkpoints, f"{name}-{side}").save_part)
     facts: JsonObject = {
         "side": side,

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.errors import InputError
-from tests.estimators.test_topic_model import COUNTS, WORDS, check_same_topics
+from tests.estimators.counted import COUNTS, WORDS, check_same_topics
 
 if not hasattr(estimator_checks, "check_positive_only_tag_during_fit"):
     pytest.skip("scikit-learn's checks know its tags since 1.6", allow_module_level=True)

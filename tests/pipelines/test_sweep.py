@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,7 @@ from tests.pipelines.sweeping import (
     read_history,
     run_sweep,
 )
+from tests.servers import SilentHandler, serve
 
 
 @pytest.fixture(scope="module")
@@ -276,27 +276,18 @@ def test_a_sweep_that_was_cut_off_is_finished_and_newer_documents_follow(tmp_pat
     assert [(line.sweep, line.documents) for line in outcome.lines] == [(1, 30), (2, 30)]
 
 
-class Hook(BaseHTTPRequestHandler):
+class Hook(SilentHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.heard.append(json.loads(body))
         self.send_response(self.server.answers.pop(0) if self.server.answers else 200)
         self.end_headers()
 
-    def log_message(self, *arguments):
-        pass
-
 
 @pytest.fixture
 def hook():
-    server = HTTPServer(("127.0.0.1", 0), Hook)
-    server.heard, server.answers = [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve(Hook, heard=[], answers=[]) as server:
+        yield server
 
 
 def test_alerts_arrive_at_least_once(tmp_path, client, hook, monkeypatch, capsys):

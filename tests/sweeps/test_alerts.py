@@ -5,17 +5,17 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from atd_dask.config.sweep_config import AlertConfig
 from atd_dask.sweeps import alerts
+from tests.servers import SilentHandler, serve
 
 MESSAGE = b'{"sweep": 1}'
 
 
-class Door(BaseHTTPRequestHandler):
+class Door(SilentHandler):
     """Sends what comes to `/first` elsewhere, with the status that the server has."""
 
     def do_POST(self):
@@ -33,20 +33,11 @@ class Door(BaseHTTPRequestHandler):
             self.send_header("Location", self.server.location)
         self.end_headers()
 
-    def log_message(self, *arguments):
-        pass
-
 
 @pytest.fixture
 def door():
-    server = HTTPServer(("127.0.0.1", 0), Door)
-    server.heard, server.status, server.location = [], 200, "/second"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve(Door, heard=[], status=200, location="/second") as server:
+        yield server
 
 
 def post_to(port):
