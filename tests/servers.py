@@ -9,15 +9,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 
-class SilentHandler(BaseHTTPRequestHandler):
-    """A handler that logs nothing."""
+class Silent:
+    """For a handler that logs nothing."""
 
     def log_message(self, *arguments: Any) -> None:
         pass
 
 
 @contextmanager
-def serve(handler: type[SilentHandler], **attributes: Any) -> Iterator[Any]:
+def serve(handler: type[BaseHTTPRequestHandler], **attributes: Any) -> Iterator[Any]:
     """A server in a thread, with attributes for its handler, until the block ends."""
     server = HTTPServer(("127.0.0.1", 0), handler)
     vars(server).update(attributes)

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from tests.pipelines.sweeping import (
     read_history,
     run_sweep,
 )
-from tests.servers import SilentHandler, serve
+from tests.servers import Silent, serve
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +277,7 @@ def test_a_sweep_that_was_cut_off_is_finished_and_newer_documents_follow(tmp_pat
     assert [(line.sweep, line.documents) for line in outcome.lines] == [(1, 30), (2, 30)]
 
 
-class Hook(SilentHandler):
+class Hook(Silent, BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.heard.append(json.loads(body))

@@ -5,17 +5,18 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from atd_dask.config.sweep_config import AlertConfig
 from atd_dask.sweeps import alerts
-from tests.servers import SilentHandler, serve
+from tests.servers import Silent, serve
 
 MESSAGE = b'{"sweep": 1}'
 
 
-class Door(SilentHandler):
+class Door(Silent, BaseHTTPRequestHandler):
     """Sends what comes to `/first` elsewhere, with the status that the server has."""
 
     def do_POST(self):
