@@ -22,6 +22,7 @@ WITHOUT_LOGIC = {
 # Modules that one would not test by themselves, and the tests that run them.
 TESTED_BY = {
     "bench/method_figures": "pipelines/test_reproduce.py",
+    "bench/topic_learners": "bench/test_training_quality.py",
     "cli/bench_commands": "bench/test_detection_quality.py",
     "cli/calibrate_command": "pipelines/test_calibrate.py",
     "cli/common_options": "cli/test_command.py",
@@ -51,6 +52,7 @@ TESTED_BY = {
     "pipelines/bench": "bench/test_whole_job.py",
     "progress": "cli/test_outputs.py",
     "report/calibration_view": "report/test_view.py",
+    "report/cluster_view": "report/test_view.py",
     "report/drawing": "report/test_charts.py",
     "report/page": "report/test_view.py",
     "report/paper_page": "pipelines/test_reproduce.py",
