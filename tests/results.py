@@ -1,4 +1,4 @@
-"""Results for tests, from what of their JSON matters."""
+"""Results for tests, from the parts of their JSON that matter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AGREEMENT = {"recall": 0.5, "precision": 0.5, "f1": 0.5, "auc": 0.5}
 
 
 def fill_cluster(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a cluster, with what is missing made up."""
+    """The JSON of a cluster, with made-up values for what is missing."""
     cluster: dict[str, Any] = {
         "index": 1,
         "significant": True,
@@ -50,7 +50,7 @@ def make_cluster_result(**told: Any) -> ClusterResult:
 
 
 def make_result(**told: Any) -> Result:
-    """A result; its clusters are given as JSON or made already."""
+    """A result; clusters are given as JSON or as objects."""
     result: dict[str, Any] = {
         "format": "atd-dask-result/1",
         "name": "a batch",
@@ -94,7 +94,7 @@ def _as_json(cluster: ClusterResult | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def make_part(**told: Any) -> PartSummary:
-    """A part of a corpus; copies were not looked for."""
+    """A part of a corpus in which nobody looked for near-duplicates."""
     part = {"path": "", "digest": "", "documents": 0, "copies": None, "tokens": 0, "terms": 0}
     return PartSummary.from_json(
         {**part, "unseen_terms": 0, "unseen_tokens": 0, "skipped": {}, **told}

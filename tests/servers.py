@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Silent:
-    """For a handler that logs nothing."""
+    """A handler that logs nothing."""
 
     def log_message(self, *arguments: Any) -> None:
         pass

@@ -94,7 +94,7 @@ TESTED_BY = {
 
 
 def list_modules() -> list[str]:
-    """Every module, by its path below the package; `pipelines` is a room of it."""
+    """Every module, by its path in the package; `pipelines` is one of its rooms."""
     package = [
         file.relative_to(ROOT / "atd_dask")
         for file in (ROOT / "atd_dask").rglob("*.py")

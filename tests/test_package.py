@@ -17,7 +17,7 @@ HEAVY = {"dask", "distributed", "fsspec", "nltk", "numba", "numpy", "pandas", "s
 
 
 def loaded_by(program: str) -> set[str]:
-    """The heavy packages that a program loads, in a process of its own."""
+    """The heavy packages that a program imports, in a process of its own."""
     report = f"{program}\nimport sys; print(*sorted(sys.modules), sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", report], capture_output=True, text=True, timeout=240, check=True

@@ -35,7 +35,7 @@ DATASET = "corpus: {dataset: synthetic}\n"
 
 
 def execute(name: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs the real command in a process of its own."""
+    """Run the real command in a process of its own."""
     return subprocess.run(
         [*COMMANDS[name], *arguments],
         capture_output=True,
@@ -185,7 +185,7 @@ def test_errors_as_json(tmp_path: Path) -> None:
 
 
 class Job:
-    """Stands for the pipeline; `outcome` is what it gives, or raises."""
+    """Stands in for the pipeline; `outcome` is what it returns or raises."""
 
     def __init__(self, outcome: Any) -> None:
         self.outcome = outcome

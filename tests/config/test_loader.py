@@ -1,4 +1,4 @@
-"""Keys that have another name now."""
+"""Keys that have been renamed."""
 
 from __future__ import annotations
 

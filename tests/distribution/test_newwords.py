@@ -46,7 +46,7 @@ def searches(train):
 
 
 def add_words(block: Block, rows, words, count):
-    """The same documents; the one in each row has the word beside it `count` times more."""
+    """The same documents; the one in each row has the given word `count` more times."""
     lengths = np.diff(block.indptr)
     documents = np.repeat(np.repeat(np.arange(len(block)), lengths), block.counts)
     tokens = np.repeat(block.terms, block.counts)

@@ -106,7 +106,7 @@ def load(corpus):
     ],
 )
 def test_the_authors_clusters_grow_in_their_order(corpus, steps, most):
-    """With the stop switched off: where their growth ended hung on random draws."""
+    """Without a stop: where their growth ended depended on random draws."""
     block, table, clusters = load(corpus)
     fitter = AuthorsFitter(NullContext.of(table))
     batch = fitter.batch(block, fitter.fit(block))

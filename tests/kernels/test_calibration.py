@@ -1,4 +1,4 @@
-"""Batches that hold no anomaly: normal documents that are held out, and the rest."""
+"""Batches with no anomaly in them: held-out normal documents, and the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole job in processes of its own: stopped, met by another one, gone on with."""
+"""The whole job in processes of its own: stopped, met by another one, resumed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def read(folder, name):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """A run that nothing disturbs: its folder, what it said, and the record that it left."""
+    """An undisturbed run: its folder, its output, and its record."""
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder, RESTARTS)
     out, err = finish(folder, "--log-format", "json")

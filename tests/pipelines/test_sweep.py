@@ -39,7 +39,7 @@ def client():
 
 
 class NoCluster:
-    """Stands for a cluster that must not be asked for."""
+    """A cluster that must not be used."""
 
     def __getattr__(self, name):
         raise AssertionError(f"a cluster was asked for {name}")
@@ -177,13 +177,13 @@ def test_what_is_new(tmp_path, client):
 
 
 class DeadError(BaseException):
-    """This process is no more."""
+    """This process is dead."""
 
 
 @contextmanager
 def dying_at(write=None, name=None):
-    """Every file and every store comes into its place by a rename. From one of these on, by its
-    number or the name of its file, nothing does any more."""
+    """Every file and every store arrives by a rename. From one of these on, given by its number or
+    file name, none does."""
     n_writes, dead = 0, False
 
     def guard(move):
@@ -205,7 +205,7 @@ def dying_at(write=None, name=None):
 
 
 def tell_all(folder):
-    """All that sweeps leave behind, but for times."""
+    """Everything that sweeps leave behind, except times."""
     told = {}
     for line in read_history(folder):
         del line["started"], line["seconds"]
@@ -246,7 +246,7 @@ def test_retraining(undisturbed):
 
 
 def test_a_sweep_that_dies_again_and_again(tmp_path, client, undisturbed):
-    """Each time a little later: what comes of it is the same, to the byte, and told once."""
+    """A little later each time: the outcome is the same, byte for byte, and reported once."""
     expected, expected_news = undisturbed
     prepare(tmp_path)
     news, n_deaths = [], 0

@@ -32,7 +32,7 @@ shares = st.floats(0, 1)
 
 
 def check_drawing(svg: str) -> ElementTree.Element:
-    """Well formed, and nothing is outside of its width or below its height."""
+    """It is well formed, and nothing is outside its width or below its height."""
     root = ElementTree.fromstring(svg)
     width, height = map(float, (root.get("viewBox") or "").split()[2:])
     for element in root.iter():

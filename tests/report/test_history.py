@@ -1,4 +1,4 @@
-"""The page over all sweeps: what it says, and that nothing in it is obeyed."""
+"""The page about all sweeps: what it says, and that no text in it is interpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page over all sweeps in a real browser."""
+"""The page about all sweeps in a real browser."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Shown:
         return self.browser.execute_cdp_cmd(command, options)
 
     def list_requests(self) -> set[str]:
-        """The URLs that the browser has asked for."""
+        """The URLs that the browser has requested."""
         events = [json.loads(entry["message"]) for entry in self.browser.get_log("performance")]
         return {
             event["message"]["params"]["request"]["url"]
@@ -328,8 +328,8 @@ def test_dark_mode(show: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_picture_of_the_batch(show: Any, scheme: str, width: int) -> None:
-    """Its words do not lie on one another, it is seen without scripts, and marks differ from what
-    is behind them."""
+    """Its words do not overlap, it is visible without scripts, and marks differ from what is behind
+    them."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     sources = replace(make_sources(make_cluster(size=20)), scores=make_scores(120))
     page = show(sources, width, scripts=False, features=features)

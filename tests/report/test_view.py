@@ -310,7 +310,7 @@ def test_the_same_sources_give_the_same_bytes() -> None:
 
 
 def check_structure(content: bytes) -> Page:
-    """Nothing on the page comes from elsewhere or runs but its own script."""
+    """Nothing on the page is loaded from elsewhere, and nothing runs but its own script."""
     page = Page(content)
     tags = [tag for tag, _ in page.elements]
     assert tags.count("script") == tags.count("style") == tags.count("title") == 1

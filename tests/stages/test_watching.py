@@ -11,7 +11,7 @@ from atd_dask.stages.watching import watch_detection
 
 
 def watch(*events):
-    """The lines that events give, without their times."""
+    """The lines that events produce, without times."""
     stream = io.StringIO()
     with watch_detection(Progress(PlainLines(stream, seconds=0)), 1000, 20) as on_progress:
         for event in events:

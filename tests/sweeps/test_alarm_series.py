@@ -1,4 +1,4 @@
-"""False alarms over many sweeps: the level of each follows from those before it."""
+"""False alarms over many sweeps: the level of each depends on those before it."""
 
 from __future__ import annotations
 

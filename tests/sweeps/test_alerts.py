@@ -17,7 +17,7 @@ MESSAGE = b'{"sweep": 1}'
 
 
 class Door(Silent, BaseHTTPRequestHandler):
-    """Sends what comes to `/first` elsewhere, with the status that the server has."""
+    """Redirects what is sent to `/first`, with the status that the server has."""
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -68,7 +68,7 @@ def test_a_redirect_that_leads_nowhere_is_no_delivery(door, location):
 
 @contextmanager
 def dripping():
-    """The port of a server that sends a byte of its answer now and then, and never ends."""
+    """The port of a server that sends a byte of its answer now and then, forever."""
     ended = threading.Event()
 
     def serve():

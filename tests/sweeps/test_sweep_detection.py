@@ -1,4 +1,4 @@
-"""A sweep whose documents cannot be tested does not end all sweeps."""
+"""A sweep whose documents cannot be tested does not stop all later sweeps."""
 
 from __future__ import annotations
 

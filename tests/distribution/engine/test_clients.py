@@ -26,7 +26,7 @@ SMALL = LocalOptions(workers=1, threads=1)
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The file of a scheduler in another process, which has one worker."""
+    """The scheduler file of another process, which has one worker."""
     file = tmp_path_factory.mktemp("scheduler") / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
     options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file"]
@@ -269,7 +269,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def tls_files(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
-    """A certificate that vouches for itself, and its key."""
+    """A self-signed certificate, and its key."""
     pytest.importorskip("cryptography", reason="needs the extra tls")
     from distributed import Security
 
@@ -300,7 +300,7 @@ def test_files_that_are_no_certificates(tmp_path: Path) -> None:
 
 
 def test_connect_inside_an_event_loop(scheduler: Path) -> None:
-    """As in a notebook, whose thread runs a loop."""
+    """As in a notebook, whose thread runs an event loop."""
 
     async def ask() -> None:
         clients._check_scheduler(address_of(scheduler), None)

@@ -1,4 +1,4 @@
-"""What is found out about real clusters."""
+"""What is observed about real clusters."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ GONE = "the cluster has no workers"
 
 
 def follow(looks: list[Look], limit: float = 60.0) -> tuple[list[str], str | None]:
-    """What is said of looks that are two seconds apart, and how it ends."""
+    """What is said about looks that are two seconds apart, and how it ends."""
     lines: list[str] = []
     watch = Watch(limit, lines.append, lines.append)
     for number, look in enumerate(looks):
