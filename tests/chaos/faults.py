@@ -16,16 +16,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
+from click.testing import CliRunner
 
+from atd_dask.cli.command import atd
 from tests.chaos.damage import CONFIG, RESULTS
-from tests.chaos.gate import Gate, gate_before
-from tests.chaos.outcomes import HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
-from tests.chaos.points import STAGES, hold_in, is_reached
+from tests.chaos.gate import Gate, Mode, gate_before
+from tests.chaos.outcomes import BAD, HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
+from tests.chaos.points import STAGES, hold_in, is_reached, make_environment
+from tests.clusters import local_client
 from tests.pipelines import sweeping
 from tests.pipelines.sweeping import make_documents, make_lines
 from tests.s3 import serve_s3
@@ -77,62 +80,65 @@ def list_cases() -> list[Case]:
     ]
 
 
+class Cluster:
+    """A scheduler and two workers, in processes of their own."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.file = folder / "scheduler.json"
+        ttl = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
+        self._options: dict[str, Any] = {"cwd": folder, "env": os.environ | environment | ttl}
+        self._options |= {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Starts it again unless it is there and well."""
+        if self.processes and all(_is_well(process) for process in self.processes):
+            return
+        self.stop()
+        self.file.unlink(missing_ok=True)
+        scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+        scheduler += ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self.file)]
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard"]
+        worker += ["--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny"]
+        self.processes = [subprocess.Popen(scheduler, **self._options)]
+        wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
+        self.processes += [subprocess.Popen(worker, **self._options) for _ in range(2)]
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self.processes = []
+
+
 @dataclass
 class Job:
-    """What a case has started, and where it reads and writes."""
+    """A command in a folder of its own, and where it writes."""
 
     folder: Path
     command: str
     home: str  # of the output
-    environment: dict[str, str]
     read: Callable[[str], bytes]  # a file below its home
-    is_external: bool = False
-    cluster: list[subprocess.Popen[bytes]] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def log(self) -> Path:
         return self.folder / "log"
 
-    def start(self) -> None:
-        chosen = f"local: {{workers: 2, threads: 1}}, worker_timeout: 10, patience: {PATIENCE}"
-        if self.is_external:
-            chosen = f"scheduler_file: {self.folder}/scheduler.json, patience: {PATIENCE}"
-        command = [*COMMAND, self.command, "conf.yaml", "--output", f"{self.home}/out"]
+    @property
+    def arguments(self) -> list[str]:
+        return [self.command, f"{self.folder}/conf.yaml", "--output", f"{self.home}/out"]
+
+    def start(self, cluster: str, environment: dict[str, str]) -> None:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--log-format", "json", "--set", f"cluster={{{chosen}}}"],
+                [*COMMAND, *self.arguments, "--log-format", "json", "--set", f"cluster={cluster}"],
                 cwd=self.folder,
-                env=os.environ | self.environment,
+                env=os.environ | environment,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 start_new_session=True,
             )
-
-    def start_cluster(self) -> None:
-        """A scheduler and two workers, unless they are there and well."""
-        if self.cluster and all(_is_well(process) for process in self.cluster):
-            return
-        self.stop_cluster()
-        file = self.folder / "scheduler.json"
-        file.unlink(missing_ok=True)
-        environment = os.environ | self.environment
-        environment["DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL"] = "10s"
-        options: dict[str, Any] = {"cwd": self.folder, "env": environment}
-        options |= {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-        scheduler += ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard"]
-        worker += ["--scheduler-file", str(file), "--nthreads", "1", "--no-nanny"]
-        self.cluster = [subprocess.Popen(scheduler, **options)]
-        wait_until(lambda: file.exists() and file.read_text().endswith("}"))
-        self.cluster += [subprocess.Popen(worker, **options) for _ in range(2)]
-
-    def stop_cluster(self) -> None:
-        for process in self.cluster:
-            process.kill()
-            process.wait()
-        self.cluster = []
 
     def stop(self) -> None:
         """Kills what is left of the command."""
@@ -160,9 +166,8 @@ class Job:
         return self.log.read_text(errors="replace")[-300:]
 
     def list_workers(self) -> list[psutil.Process]:
+        """Those of a cluster that the command itself has started."""
         assert self.process is not None
-        if self.is_external:
-            return [psutil.Process(process.pid) for process in self.cluster[1:]]
         children = psutil.Process(self.process.pid).children(recursive=True)
         return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
@@ -228,8 +233,15 @@ def fill(disk: Path) -> None:
 class Faults:
     """Prepares jobs, disturbs them, and compares what they give in the end."""
 
-    def __init__(self, folder: Path, filesystem: Any, gate: Gate) -> None:
+    def __init__(self, folder: Path, filesystem: Any, gate: Gate, scheduler: str) -> None:
         self._folder, self._s3, self._gate = folder, filesystem, gate
+        self._scheduler = scheduler  # of a cluster that nothing happens to
+        self._point = folder / "point"
+        self._environment = make_environment(self._point) | {
+            "PYTHONPATH": str(ROOT),
+            "AWS_ENDPOINT_URL": gate.endpoint,
+        }
+        self.cluster = Cluster(folder, self._environment)
         self._expected: dict[str, list[Any]] = {}
         self._number = 0
 
@@ -237,8 +249,7 @@ class Faults:
         """The results of a job that nothing disturbs."""
         if command not in self._expected:
             with self.prepare(command, "disk") as job:
-                job.start()
-                assert job.follow() == 0, job.tell()
+                assert self.resume(job) == ""
                 self._expected[command] = job.read_results()
         return self._expected[command]
 
@@ -267,74 +278,90 @@ class Faults:
             content: bytes = self._s3.cat_file(f"{home}/{name}")
             return content
 
-        environment = {"PYTHONPATH": str(ROOT), "AWS_ENDPOINT_URL": self._gate.endpoint}
-        job = Job(folder, command, home, environment, read)
+        job = Job(folder, command, home, read)
         with mounted_disk(disk) if on_small_disk else nullcontext():
             try:
                 yield job
             finally:
                 job.stop()
-                job.stop_cluster()
 
-    def strike(self, fault: str, job: Job) -> None:
+    def strike(self, case: Case, job: Job) -> None:
         """Does what is to go wrong."""
         assert job.process is not None
+        fault = case.fault
         if fault == "client killed":
             os.killpg(job.process.pid, signal.SIGKILL)
         elif fault == "scheduler killed":
-            job.cluster[0].kill()
+            self.cluster.processes[0].kill()
         elif fault == "disk full":
             fill(job.folder / "disk")
         elif fault.startswith("store "):
-            self._gate.mode = fault.removeprefix("store ")  # type: ignore[assignment]
+            self._gate.mode = cast("Mode", fault.removeprefix("store "))
         else:
             workers = job.list_workers()
+            if case.cluster == "external":
+                workers = [psutil.Process(it.pid) for it in self.cluster.processes[1:]]
             for worker in workers[:1] if fault.startswith("one ") else workers:
                 with suppress(psutil.NoSuchProcess):
                     worker.suspend() if fault.endswith("stopped") else worker.kill()
 
-    def mend(self, job: Job) -> None:
-        """Sets right what went wrong."""
-        self._gate.mode = "open"
-        (job.folder / "disk" / "filler").unlink(missing_ok=True)
-        if job.is_external:
-            job.start_cluster()
+    def resume(self, job: Job) -> str:
+        """Runs the command to its end where nothing goes wrong; what it said if it failed. It
+        runs in this process, which takes a second where a new one takes ten."""
+
+        def give_up(number: int, frame: object) -> None:
+            raise SilenceError(f"no end after {DEADLINE:.0f} s")
+
+        before = signal.signal(signal.SIGALRM, give_up)
+        signal.setitimer(signal.ITIMER_REAL, DEADLINE)
+        try:
+            done = CliRunner().invoke(atd, [*job.arguments, "--scheduler", self._scheduler])
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return "" if done.exit_code == 0 else done.output[-300:] or "no word"
 
     def try_case(self, case: Case) -> tuple[str, str]:
         """What comes of a fault, and why."""
         command = "sweep" if case.stage == "sweep" else "run"
         expected = self.expect(command)
+        hold_in(self._point, case.stage)
         with self.prepare(command, case.store, case.fault == "disk full") as job:
-            point = job.folder / "point"
-            job.environment |= hold_in(point, case.stage)
-            job.is_external = case.cluster == "external"
             try:
-                if job.is_external:
-                    job.start_cluster()
-                job.start()
-                assert job.process is not None
-                ended = job.process.poll
-                if not wait_until(lambda: is_reached(point) or ended() is not None):
-                    return HANG, f"the stage was not reached: {job.tell()}"
-                if ended() is not None:
-                    return LOST, f"ended before the fault: {job.tell()}"
-                self.strike(case.fault, job)
-                point.unlink()
-                outcome, why = judge_end(job.follow(), job)
-                if outcome not in (SAME, REFUSED):
-                    return outcome, why
-                self.mend(job)
-                if outcome == SAME and job.read_results() != expected:
-                    return WRONG, "another result"
-                job.stop()
-                job.start()
-                if job.follow() != 0:
-                    return LOST, job.tell()
-                return (outcome, why) if job.read_results() == expected else (WRONG, "resumed")
+                return self._try(case, job, expected)
             except SilenceError as error:
                 return HANG, str(error)
             finally:
+                self._point.unlink(missing_ok=True)
                 self._gate.mode = "open"
+
+    def _try(self, case: Case, job: Job, expected: list[Any]) -> tuple[str, str]:
+        n_workers = 2 if case.fault.startswith("one ") else 1
+        cluster = f"local: {{workers: {n_workers}, threads: 1}}, worker_timeout: 10"
+        if case.cluster == "external":
+            self.cluster.start()
+            cluster = f"scheduler_file: {self.cluster.file}"
+        job.start(f"{{{cluster}, patience: {PATIENCE}}}", self._environment)
+        assert job.process is not None
+        ended = job.process.poll
+        if not wait_until(lambda: is_reached(self._point) or ended() is not None):
+            return HANG, f"the stage was not reached: {job.tell()}"
+        if ended() is not None:
+            return LOST, f"ended before the fault: {job.tell()}"
+        self.strike(case, job)
+        self._point.unlink()
+        outcome, why = judge_end(job.follow(), job)
+        self._gate.mode = "open"
+        (job.folder / "disk" / "filler").unlink(missing_ok=True)
+        if outcome == SAME and job.read_results() != expected:
+            return WRONG, "another result"
+        if outcome in BAD:
+            return outcome, why
+        job.stop()
+        failed = self.resume(job)
+        if failed:
+            return LOST, failed
+        return (outcome, why) if job.read_results() == expected else (WRONG, "after it resumed")
 
 
 def make_inputs(command: str) -> tuple[dict[str, str], str]:
@@ -367,19 +394,29 @@ def judge_end(status: int, job: Job) -> tuple[str, str]:
     return (REFUSED if is_ours else TRACEBACK), errors[0]
 
 
-def try_cases(folder: Path, cases: list[Case], tally: Tally) -> None:
-    """Tries some cases, and says what came of each."""
-    with serve_s3() as filesystem:
+@contextmanager
+def prepared(folder: Path) -> Iterator[Faults]:
+    """All that cases need beside the jobs themselves."""
+    with serve_s3() as filesystem, local_client(1) as client:
         host, port = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://").split(":")
         with gate_before(host, int(port)) as gate:
-            faults = Faults(folder, filesystem, gate)
-            may_mount = can_mount()
-            for case in cases:
-                if case.fault == "disk full" and not may_mount:
-                    print(f"{case.kind}, {case.stage}: not tried, needs the right to mount")
-                    continue
-                start = time.monotonic()
-                outcome, why = faults.try_case(case)
-                tally.add(case.kind, outcome, case.stage, why)
-                seconds = time.monotonic() - start
-                print(f"{case.kind}, {case.stage}: {outcome}, {seconds:.0f} s: {why}", flush=True)
+            faults = Faults(folder, filesystem, gate, client.scheduler.address)
+            try:
+                yield faults
+            finally:
+                faults.cluster.stop()
+
+
+def try_cases(folder: Path, cases: list[Case], tally: Tally) -> None:
+    """Tries some cases, and says what came of each."""
+    may_mount = can_mount()
+    with prepared(folder) as faults:
+        for case in cases:
+            if case.fault == "disk full" and not may_mount:
+                print(f"{case.kind}, {case.stage}: not tried, needs the right to mount a disk")
+                continue
+            start = time.monotonic()
+            outcome, why = faults.try_case(case)
+            tally.add(case.kind, outcome, case.stage, why)
+            seconds = time.monotonic() - start
+            print(f"{case.kind}, {case.stage}: {outcome}, {seconds:.0f} s: {why}", flush=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,74 +16,68 @@ VARIABLE = "ATD_TEST_POINT"
 STAGES = ("ingest", "train", "detect", "report", "sweep")
 
 
-def hold_in(file: Path, stage: str) -> dict[str, str]:
-    """The environment of a job that is held in a stage."""
+def hold_in(file: Path, stage: str) -> None:
+    """Holds the next job that gets to the stage."""
+    _reached(file).unlink(missing_ok=True)
     file.write_text(stage)
+
+
+def make_environment(file: Path) -> dict[str, str]:
+    """The environment of clients and workers that can be held."""
     return {VARIABLE: str(file), "DASK_DISTRIBUTED__WORKER__PRELOAD": __file__}
 
 
 def is_reached(file: Path) -> bool:
-    return file.with_suffix(".reached").exists()
+    return _reached(file).exists()
 
 
-def wait_here(file: Path) -> None:
-    if file.exists():
-        file.with_suffix(".reached").touch()
-    while file.exists():
+def _reached(file: Path) -> Path:
+    return file.with_suffix(".reached")
+
+
+def wait_here(stage: str) -> None:
+    """Waits for as long as the file names this stage."""
+    file = Path(os.environ[VARIABLE])
+
+    def is_held() -> bool:
+        try:
+            return file.read_text() == stage
+        except FileNotFoundError:
+            return False
+
+    if is_held():
+        _reached(file).touch()
+    while is_held():
         time.sleep(0.02)
 
 
 def install() -> None:
-    """Makes this process wait when it gets to the point."""
+    """Makes this process wait when it gets to a point."""
     if VARIABLE not in os.environ:
         return
-    file = Path(os.environ[VARIABLE])
-    try:
-        stage = file.read_text()
-    except FileNotFoundError:  # a worker that was started after the fault
-        return
-    if stage == "ingest":
-        from atd_dask.distribution import counting
-
-        counting.count_shard = _after(counting.count_shard, file)
-    elif stage == "report":
-        from atd_dask.pipelines import run
-
-        run.write_report = _before(run.write_report, file)
-    else:
-        _hold_checkpoints("train" if stage == "train" else "detect", file)
-
-
-def _hold_checkpoints(folder: str, file: Path) -> None:
+    from atd_dask.distribution import counting
+    from atd_dask.pipelines import run
     from atd_dask.storage.checkpoints import Checkpoints
 
-    save = Checkpoints.save
+    count, write, save = counting.count_shard, run.write_report, Checkpoints.save
+
+    def count_and_wait(*given: Any, **options: Any) -> Any:
+        counts = count(*given, **options)
+        wait_here("ingest")
+        return counts
+
+    def wait_and_write(output: str) -> str:
+        wait_here("report")
+        return write(output)
 
     def save_and_wait(self: Checkpoints, name: str, facts: Mapping[str, Any], arrays: Any) -> None:
         save(self, name, facts, arrays)
-        if self.url.endswith(folder):
-            wait_here(file)
+        stage = self.url.rpartition("/")[2]
+        wait_here("sweep" if stage == "detect" and "/sweeps/" in self.url else stage)
 
+    counting.count_shard = count_and_wait
+    run.write_report = wait_and_write
     Checkpoints.save = save_and_wait  # type: ignore[method-assign]
-
-
-def _after(do: Callable[..., Any], file: Path) -> Callable[..., Any]:
-    @wraps(do)
-    def act(*given: Any, **options: Any) -> Any:
-        made = do(*given, **options)
-        wait_here(file)
-        return made
-
-    return act
-
-
-def _before(do: Callable[..., Any], file: Path) -> Callable[..., Any]:
-    @wraps(do)
-    def act(*given: Any, **options: Any) -> Any:
-        wait_here(file)
-        return do(*given, **options)
-
-    return act
 
 
 def dask_setup(worker: object) -> None:
