@@ -19,7 +19,7 @@ from atd_dask.distribution.engine.observation import (
     list_versions,
     read_peaks,
 )
-from atd_dask.errors import UserError
+from atd_dask.errors import OutageError, UserError
 from atd_dask.storage.runs import read_note, read_run, write_run
 from atd_dask.wording import hide_credentials
 
@@ -40,8 +40,10 @@ def record_run(
         yield record
     except BaseException as error:
         stopped = isinstance(error, KeyboardInterrupt)
-        with suppress(Exception):  # the error itself matters more
-            record.write("stopped" if stopped else "failed", describe_error(error))
+        # The error itself matters more, and a store that has given out would only be waited for.
+        if not isinstance(error, OutageError):
+            with suppress(Exception):
+                record.write("stopped" if stopped else "failed", describe_error(error))
         raise
     record.write("finished")
 

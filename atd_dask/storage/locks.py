@@ -26,7 +26,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from atd_dask.errors import AtdError, InputError
+from atd_dask.errors import AtdError, InputError, OutageError
+from atd_dask.outages import explain_outage
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import Location
 
@@ -34,6 +35,7 @@ NAME = "run.lock"
 EXPIRY = 120.0  # seconds after which a lock that was not renewed is left behind
 RENEWAL = 20.0  # seconds between renewals
 OBSERVATION = 30.0  # seconds for which the lock of another host is watched before it is taken over
+LAST_RENEWAL = 10.0  # seconds for which the end of a run waits for a renewal that is under way
 PAUSE = 0.5  # seconds in which another one who writes the same lock would show himself
 # Seconds by which the start of one and the same process may seem to differ: by the clock, where an
 # earlier version or another system than Linux wrote the lock, and since the host was booted.
@@ -184,6 +186,9 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
                 " from it: look there before you start it again"
             ) from None
         raise
+    except OutageError:
+        lock.abandon()
+        raise
     finally:
         lock.release()
 
@@ -202,6 +207,7 @@ class FolderLock:
         self._output = output
         self._place = Location.of(output)
         self._mine = Owner.here()
+        self._abandoned = False
 
     def take(self, say: Callable[[str], None] = lambda line: None) -> Owner | None:
         """Takes the lock; gives the one who left it behind, if any. `say` hears of waiting."""
@@ -241,10 +247,14 @@ class FolderLock:
                 return owner is not None and owner.token == found.token
         return False
 
+    def abandon(self) -> None:
+        """Leaves the lock to expire, or to be taken over, where it cannot be reached."""
+        self._abandoned = True
+
     def release(self) -> None:
         """Removes the lock if it is this one; what cannot be removed expires."""
         with contextlib.suppress(Exception):
-            if self._holds():
+            if not self._abandoned and self._holds():
                 self._remove()
 
     @contextlib.contextmanager
@@ -257,6 +267,8 @@ class FolderLock:
                 # A store that cannot be reached now is tried again later.
                 with contextlib.suppress(Exception):
                     if not self._holds():
+                        if ended.is_set():
+                            return
                         self.lost = True
                         _interrupt_main_thread()
                         return
@@ -268,7 +280,7 @@ class FolderLock:
             yield
         finally:
             ended.set()
-            thread.join()
+            thread.join(LAST_RENEWAL)
 
     def _read(self) -> bytes | None:
         """The lock as it is. One that is not whole is given a moment in which to become so."""
@@ -298,7 +310,9 @@ class FolderLock:
             return False
         except Exception as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"output must be writable, got {self._output}: {reason}") from error
+            raise explain_outage(error, self._output) or InputError(
+                f"output must be writable, got {self._output}: {reason}"
+            ) from error
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         return True

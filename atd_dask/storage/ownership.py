@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from atd_dask.errors import AtdError, InputError
+from atd_dask.outages import explain_outage
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import MANIFEST, MARK, MARK_FORMAT, Location
 from atd_dask.storage.locks import NAME, lock_folder
@@ -62,7 +63,9 @@ def claim_folder(output: str) -> None:
         raise
     except Exception as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"output must be writable, got {output}: {reason}") from error
+        raise explain_outage(error, output) or InputError(
+            f"output must be writable, got {output}: {reason}"
+        ) from error
 
 
 def _is_ours(location: Location) -> bool:
