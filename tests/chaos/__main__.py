@@ -9,6 +9,7 @@ Ends with status 1 if a case was lost or wrong, or ended in a traceback, a hang 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--only", choices=KINDS, help="one kind alone")
     options = parser.parse_args()
     kinds = KINDS if options.only is None else (options.only,)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # tidies up
     tally, start = Tally(), time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -11,10 +11,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ import psutil
 from click.testing import CliRunner
 
 from atd_dask.cli.command import atd
-from tests.chaos.damage import CONFIG, RESULTS
+from tests.chaos.damage import CONFIG
 from tests.chaos.gate import Gate, Mode, gate_before
+from tests.chaos.jobs import DEADLINE, Cluster, Job, SilenceError, prepare_forks, wait_until
 from tests.chaos.outcomes import BAD, HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
 from tests.chaos.points import STAGES, hold_in, is_reached, make_environment
 from tests.clusters import local_client
@@ -34,10 +34,6 @@ from tests.pipelines.sweeping import make_documents, make_lines
 from tests.s3 import serve_s3
 
 ROOT = Path(__file__).parents[2]
-START = "from tests.chaos.points import install; install();"
-COMMAND = [sys.executable, "-c", f"{START} from atd_dask.cli.command import main; main()"]
-SILENCE = 120.0  # seconds without a line
-DEADLINE = 600.0  # seconds for one job
 PATIENCE = 15.0  # seconds for which a job waits while nobody works for it
 DISK = 64 * 2**20  # bytes of a disk that is filled
 
@@ -71,134 +67,15 @@ class Case:
 
 
 def list_cases() -> list[Case]:
-    return [
-        Case(fault, stage, cluster, store)
-        for fault, (clusters, stores) in FAULTS.items()
-        for store in stores
-        for cluster in clusters
-        for stage in STAGES
-    ]
-
-
-class Cluster:
-    """A scheduler and two workers, in processes of their own."""
-
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        self.file = folder / "scheduler.json"
-        ttl = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
-        self._options: dict[str, Any] = {"cwd": folder, "env": os.environ | environment | ttl}
-        self._options |= {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> None:
-        """Starts it again unless it is there and well."""
-        if self.processes and all(_is_well(process) for process in self.processes):
-            return
-        self.stop()
-        self.file.unlink(missing_ok=True)
-        scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-        scheduler += ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self.file)]
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard"]
-        worker += ["--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny"]
-        self.processes = [subprocess.Popen(scheduler, **self._options)]
-        wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
-        self.processes += [subprocess.Popen(worker, **self._options) for _ in range(2)]
-
-    def stop(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-        self.processes = []
-
-
-@dataclass
-class Job:
-    """A command in a folder of its own, and where it writes."""
-
-    folder: Path
-    command: str
-    home: str  # of the output
-    read: Callable[[str], bytes]  # a file below its home
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log"
-
-    @property
-    def arguments(self) -> list[str]:
-        return [self.command, f"{self.folder}/conf.yaml", "--output", f"{self.home}/out"]
-
-    def start(self, cluster: str, environment: dict[str, str]) -> None:
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*COMMAND, *self.arguments, "--log-format", "json", "--set", f"cluster={cluster}"],
-                cwd=self.folder,
-                env=os.environ | environment,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def stop(self) -> None:
-        """Kills what is left of the command."""
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-    def follow(self) -> int:
-        """Waits for the end of the command, which must say something now and then."""
-        assert self.process is not None
-        size, since = -1, time.monotonic()
-        end = since + DEADLINE
-        while self.process.poll() is None:
-            now = self.log.stat().st_size
-            if now != size:
-                size, since = now, time.monotonic()
-            if time.monotonic() > min(since + SILENCE, end):
-                raise SilenceError(f"silent for {time.monotonic() - since:.0f} s: {self.tell()}")
-            time.sleep(0.1)
-        return self.process.returncode
-
-    def tell(self) -> str:
-        """The end of the log."""
-        return self.log.read_text(errors="replace")[-300:]
-
-    def list_workers(self) -> list[psutil.Process]:
-        """Those of a cluster that the command itself has started."""
-        assert self.process is not None
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-
-    def read_results(self) -> list[Any]:
-        """What must be the same whatever happened."""
-        if self.command == "run":
-            return [self.read(f"out/{name}") for name in RESULTS]
-        lines = [json.loads(line) for line in self.read("out/history.jsonl").splitlines()]
-        for line in lines:
-            for name in ("started", "seconds", "digest"):
-                line.pop(name, None)
-        return [lines, *(self.read(f"out/sweeps/0001/{name}") for name in RESULTS)]
-
-
-class SilenceError(Exception):
-    """A job has said nothing for too long, or does not end."""
-
-
-def _is_well(process: subprocess.Popen[bytes]) -> bool:
-    if process.poll() is not None:
-        return False
-    return bool(psutil.Process(process.pid).status() != psutil.STATUS_STOPPED)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 240.0) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
+    """All cases: first one of each fault in each stage, on clusters and stores in turn."""
+    ranked = []
+    for fault, (clusters, stores) in FAULTS.items():
+        around = [(cluster, store) for store in stores for cluster in clusters]
+        for at, stage in enumerate(STAGES):
+            for number, (cluster, store) in enumerate(around):
+                rank = (number - at) % len(around)
+                ranked.append((rank, Case(fault, stage, cluster, store)))
+    return [case for _, case in sorted(ranked, key=lambda it: it[0])]
 
 
 @contextmanager
@@ -237,11 +114,12 @@ class Faults:
         self._folder, self._s3, self._gate = folder, filesystem, gate
         self._scheduler = scheduler  # of a cluster that nothing happens to
         self._point = folder / "point"
-        self._environment = make_environment(self._point) | {
+        environment = make_environment(self._point) | {
             "PYTHONPATH": str(ROOT),
             "AWS_ENDPOINT_URL": gate.endpoint,
         }
-        self.cluster = Cluster(folder, self._environment)
+        self.cluster = Cluster(folder, environment)
+        prepare_forks(environment)
         self._expected: dict[str, list[Any]] = {}
         self._number = 0
 
@@ -287,7 +165,6 @@ class Faults:
 
     def strike(self, case: Case, job: Job) -> None:
         """Does what is to go wrong."""
-        assert job.process is not None
         fault = case.fault
         if fault == "client killed":
             os.killpg(job.process.pid, signal.SIGKILL)
@@ -341,12 +218,10 @@ class Faults:
         if case.cluster == "external":
             self.cluster.start()
             cluster = f"scheduler_file: {self.cluster.file}"
-        job.start(f"{{{cluster}, patience: {PATIENCE}}}", self._environment)
-        assert job.process is not None
-        ended = job.process.poll
-        if not wait_until(lambda: is_reached(self._point) or ended() is not None):
+        job.start(f"{{{cluster}, patience: {PATIENCE}}}")
+        if not wait_until(lambda: is_reached(self._point) or not job.process.is_alive()):
             return HANG, f"the stage was not reached: {job.tell()}"
-        if ended() is not None:
+        if not job.process.is_alive():
             return LOST, f"ended before the fault: {job.tell()}"
         self.strike(case, job)
         self._point.unlink()
