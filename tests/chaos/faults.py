@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,9 +24,18 @@ import psutil
 from click.testing import CliRunner
 
 from atd_dask.cli.command import atd
+from atd_dask.cli.stopping import STOPPED
 from tests.chaos.damage import CONFIG
 from tests.chaos.gate import Gate, Mode, gate_before
-from tests.chaos.jobs import DEADLINE, Cluster, Job, SilenceError, prepare_forks, wait_until
+from tests.chaos.jobs import (
+    DEADLINE,
+    WORKER_TIMEOUT,
+    Cluster,
+    Job,
+    SilenceError,
+    prepare_forks,
+    wait_until,
+)
 from tests.chaos.outcomes import BAD, HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
 from tests.chaos.points import STAGES, hold_in, is_reached, make_environment
 from tests.clusters import local_client
@@ -34,8 +44,12 @@ from tests.pipelines.sweeping import make_documents, make_lines
 from tests.s3 import serve_s3
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 15.0  # seconds for which a job waits while nobody works for it
+# Seconds for which a job waits while nobody works for it: few where nobody will, and enough for a
+# busy machine elsewhere.
+HOPELESS, PATIENCE = 15.0, 240.0
 DISK = 64 * 2**20  # bytes of a disk that is filled
+
+AGAIN, KILLS, SECONDS = "all workers killed 20 times in 45 s", 20, 45.0
 
 CLUSTERS, STORES = ("local", "external"), ("disk", "S3")
 # Where each fault can happen.
@@ -43,6 +57,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "client killed": (CLUSTERS, STORES),
     "one worker killed": (CLUSTERS, STORES),
     "all workers killed": (CLUSTERS, STORES),
+    AGAIN: (("local",), ("disk",)),
     "all workers stopped": (CLUSTERS, STORES),
     "scheduler killed": (("external",), STORES),
     "disk full": (CLUSTERS, ("disk",)),
@@ -67,13 +82,14 @@ class Case:
 
 
 def list_cases() -> list[Case]:
-    """All cases: first one of each fault in each stage, on clusters and stores in turn."""
+    """All cases: first one of each fault, then one of each in each stage, on clusters and stores in
+    turn, then the others."""
     ranked = []
-    for fault, (clusters, stores) in FAULTS.items():
+    for first, (fault, (clusters, stores)) in enumerate(FAULTS.items()):
         around = [(cluster, store) for store in stores for cluster in clusters]
         for at, stage in enumerate(STAGES):
             for number, (cluster, store) in enumerate(around):
-                rank = (number - at) % len(around)
+                rank = (number - at) % len(around), (at - first) % len(STAGES)
                 ranked.append((rank, Case(fault, stage, cluster, store)))
     return [case for _, case in sorted(ranked, key=lambda it: it[0])]
 
@@ -196,6 +212,8 @@ class Faults:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+        if done.exit_code > STOPPED:
+            sys.exit(done.exit_code)  # whoever runs the tests wants them to end
         return "" if done.exit_code == 0 else done.output[-300:] or "no word"
 
     def try_case(self, case: Case) -> tuple[str, str]:
@@ -214,17 +232,22 @@ class Faults:
 
     def _try(self, case: Case, job: Job, expected: list[Any]) -> tuple[str, str]:
         n_workers = 2 if case.fault.startswith("one ") else 1
-        cluster = f"local: {{workers: {n_workers}, threads: 1}}, worker_timeout: 10"
+        cluster = f"local: {{workers: {n_workers}, threads: 1}}, worker_timeout: {WORKER_TIMEOUT}"
         if case.cluster == "external":
             self.cluster.start()
             cluster = f"scheduler_file: {self.cluster.file}"
-        job.start(f"{{{cluster}, patience: {PATIENCE}}}")
+        patience = HOPELESS if case.fault.startswith("all ") else PATIENCE
+        job.start(f"{{{cluster}, patience: {patience}}}")
         if not wait_until(lambda: is_reached(self._point) or not job.process.is_alive()):
             return HANG, f"the stage was not reached: {job.tell()}"
         if not job.process.is_alive():
             return LOST, f"ended before the fault: {job.tell()}"
         self.strike(case, job)
         self._point.unlink()
+        for _ in range(KILLS - 1 if case.fault == AGAIN else 0):
+            time.sleep(SECONDS / KILLS)
+            if job.process.is_alive():
+                self.strike(case, job)
         outcome, why = judge_end(job.follow(), job)
         self._gate.mode = "open"
         (job.folder / "disk" / "filler").unlink(missing_ok=True)
@@ -240,13 +263,18 @@ class Faults:
 
 
 def make_inputs(command: str) -> tuple[dict[str, str], str]:
-    """The documents by their paths, and the configuration."""
-    normal = {"normal.jsonl": make_lines(make_documents("normal", 120))}
-    batch = make_lines(make_documents("batch", 30, 6))
+    """The documents by their paths, and the configuration of a small job."""
+    normal = {"normal.jsonl": make_lines(make_documents("normal", 80))}
+    batch = make_lines(make_documents("batch", 24, 6))
     if command == "run":
-        config = CONFIG.replace("topics: 2", "topics: {max: 4, min: 2}")
-        return normal | {"batch.jsonl": batch}, config
-    return normal | {"repository/1.jsonl": batch}, sweeping.CONFIG
+        documents = normal | {"batch.jsonl": batch}
+        config = CONFIG.replace("topics: 2", "topics: {max: 3, min: 2}")
+    else:
+        documents = normal | {"repository/1.jsonl": batch}
+        config = sweeping.CONFIG
+    for slow, quick in (("seeds: 10", "seeds: 3"), ("seeds: 20", "seeds: 3"), ("19}", "3}")):
+        config = config.replace(slow, quick)
+    return documents, config
 
 
 def judge_end(status: int, job: Job) -> tuple[str, str]:

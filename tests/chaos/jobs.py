@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from distributed import Client
 
 from tests.chaos.damage import RESULTS
 
 SILENCE = 120.0  # seconds without a line
 DEADLINE = 600.0  # seconds for one job
+WORKER_TIMEOUT = 30  # seconds after which a worker that is not heard of is given up
 
 # Every client is forked from a process that has imported what it needs.
 _FORKS = multiprocessing.get_context("forkserver")
@@ -44,7 +46,7 @@ class Cluster:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.file = folder / "scheduler.json"
-        ttl = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s"}
+        ttl = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{WORKER_TIMEOUT}s"}
         self._options: dict[str, Any] = {"cwd": folder, "env": os.environ | environment | ttl}
         self._options |= {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -62,6 +64,8 @@ class Cluster:
         self.processes = [subprocess.Popen(scheduler, **self._options)]
         wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
         self.processes += [subprocess.Popen(worker, **self._options) for _ in range(2)]
+        with Client(scheduler_file=str(self.file), set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=240)
 
     def stop(self) -> None:
         for process in self.processes:
