@@ -15,7 +15,8 @@ class AtdError(Exception):
 
 
 class UserError(AtdError, ValueError):
-    """The configuration or an input is wrong."""
+    """The configuration or an input is wrong: a `ConfigError` if a setting breaks a rule, an
+    `InputError` if documents cannot be used, a `SchedulerError` if there is no cluster."""
 
 
 class ConfigError(UserError):
@@ -43,6 +44,10 @@ class SchedulerError(UserError):
 
 class ClusterError(AtdError):
     """The cluster, its memory or a disk gave out while a job was using it."""
+
+
+class OutageError(ClusterError):
+    """A disk behind a network, or an object store, does not answer."""
 
 
 class DamagedStoreError(AtdError, OSError):

@@ -7,18 +7,21 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
+from atd_dask.json_records import Json
 from atd_dask.wording import clean
 
 POLL_SECONDS = 1.0
+MOST_SILENCE = 60.0  # seconds
 COMPILING = "compiling, once"
 
 Level = Literal["info", "warning", "error"]
+Facts: TypeAlias = Mapping[str, Json]  # named values of an event
 
 
 @dataclass
@@ -34,7 +37,7 @@ class Output(Protocol):
 
     origin: Origin
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None: ...
+    def show_message(self, level: Level, message: str, facts: Facts) -> None: ...
 
     def show_task(self, event: str, task: Task) -> None: ...
 
@@ -47,7 +50,7 @@ class Task:
         self.total = total
         self.unit = unit
         self.done: float = 0
-        self.facts: dict[str, Any] = {}
+        self.facts: dict[str, Json] = {}
         self.note = ""  # what it is waiting for, if anything
         self._output = output
         self._start = time.monotonic()
@@ -56,11 +59,11 @@ class Task:
     def seconds(self) -> float:
         return time.monotonic() - self._start
 
-    def advance(self, amount: float = 1, /, **facts: Any) -> None:
+    def advance(self, amount: float = 1, /, **facts: Json) -> None:
         """Add to what is done; `facts` replace earlier ones of the same name."""
         self.reach(self.done + amount, **facts)
 
-    def reach(self, done: float, /, **facts: Any) -> None:
+    def reach(self, done: float, /, **facts: Json) -> None:
         """Set what is done; `facts` replace earlier ones of the same name."""
         self.done = done
         self.note = ""
@@ -68,15 +71,50 @@ class Task:
         self._output.show_task("progress", self)
 
 
-class Progress:
-    """Reports the progress of a run. If quiet, it reports only warnings and errors.
+class _Listened:
+    """An output that knows since when it has had nothing to show."""
 
-    Facts are named values of an event: text, numbers, and lists and mappings of these.
-    """
+    def __init__(self, output: Output) -> None:
+        self.origin = output.origin
+        self.since = time.monotonic()
+        self._output = output
+
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
+        self.since = time.monotonic()
+        self._output.show_message(level, message, facts)
+
+    def show_task(self, event: str, task: Task) -> None:
+        self.since = time.monotonic()
+        self._output.show_task(event, task)
+
+
+class Progress:
+    """Reports the progress of a run. If quiet, it reports only warnings and errors."""
 
     def __init__(self, output: Output, quiet: bool = False) -> None:
-        self._output = output
+        self._output = _Listened(output)
         self._quiet = quiet
+
+    @contextmanager
+    def never_silent(self, seconds: float = MOST_SILENCE) -> Iterator[None]:
+        """Say that the run is still at work whenever there is no news for so many seconds."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(min(POLL_SECONDS, seconds)):
+                if time.monotonic() - self._output.since >= seconds:
+                    self.say(
+                        f"no news for {seconds:.0f} s: the job computes, or waits for a disk or an"
+                        " object store"
+                    )
+
+        watcher = threading.Thread(target=watch, name="atd-dask-silence", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
 
     @property
     def run(self) -> str:
@@ -116,14 +154,14 @@ class Progress:
             raise
         output.show_task("end", task)
 
-    def say(self, message: str, **facts: Any) -> None:
+    def say(self, message: str, **facts: Json) -> None:
         if not self._quiet:
             self._output.show_message("info", message, facts)
 
-    def warn(self, message: str, **facts: Any) -> None:
+    def warn(self, message: str, **facts: Json) -> None:
         self._output.show_message("warning", message, facts)
 
-    def error(self, message: str, **facts: Any) -> None:
+    def error(self, message: str, **facts: Json) -> None:
         self._output.show_message("error", message, facts)
 
 
@@ -155,7 +193,7 @@ def _noting_compilation(
 class _Silence:
     origin = Origin()
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         """Say nothing."""
 
     def show_task(self, event: str, task: Task) -> None:
@@ -168,7 +206,7 @@ class PythonWarnings(_Silence):
     def __init__(self) -> None:
         self.origin = Origin()
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         if level != "info":
             warnings.warn(clean(message), UserWarning, stacklevel=_count_own_frames() + 1)
 

@@ -1,4 +1,4 @@
-"""What the pages say is so: links lead somewhere, and commands, options, keys and paths exist."""
+"""The pages are right: links lead somewhere, and commands, options, keys and paths exist."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MADE = ("runs/", "sweeps/", "repeats/")
 
 
 def list_pages() -> list[Path]:
-    """Every page of the project, those behind links of the file system once."""
+    """Every page of the project; linked ones only once."""
     pages = list(ROOT.glob("*.md"))
     for folder in FOLDERS:
         pages += (ROOT / folder).rglob("*.md")
@@ -69,7 +69,7 @@ def without_code(text: str) -> str:
 
 
 def list_code(text: str) -> list[str]:
-    """Spans of code, and the lines of blocks; one that ends in a backslash goes on."""
+    """Spans of code, and the lines of blocks; a line that ends in a backslash is continued."""
     lines = [
         line for _, block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()
     ]
@@ -263,3 +263,11 @@ def test_a_wrong_page_would_be_noticed() -> None:
     assert all(call.problem for code in wrong for call in find_calls(code))
     assert not any(call.problem for code in right for call in find_calls(code))
     assert list_anchors("# The paper's *tables*\n## A\n## A\n") == {"the-papers-tables", "a", "a-1"}
+
+
+def test_tests_that_a_page_names_exist() -> None:
+    named = {span for span in SPAN.findall(read("tests/README.md")) if span.startswith("test_")}
+    named = {span for span in named if not span.endswith(".py")}
+    source = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert named
+    assert [name for name in sorted(named) if f"def {name}(" not in source] == []

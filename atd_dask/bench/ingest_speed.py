@@ -9,11 +9,11 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.bench.usage import Usage, measure
+from atd_dask.bench.usage import Row, Usage, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.run_config import CorpusConfig, RunConfig
 from atd_dask.distribution.engine.clients import connect
@@ -31,7 +31,7 @@ WORKERS = (1, 2)
 COMPILING = 1_000  # documents that are ingested before anything is measured
 
 
-def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[dict[str, Any]]:
+def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[Row]:
     """Measure ingest of generated documents from jsonl with one worker and with two, and
     scikit-learn's CountVectorizer on the same text with the same tokeniser."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
@@ -68,9 +68,7 @@ def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
             yield size
 
 
-def _ingest_row(
-    folder: Path, n_docs: int, workers: int, ingest: Ingest, progress: Progress
-) -> dict[str, Any]:
+def _ingest_row(folder: Path, n_docs: int, workers: int, ingest: Ingest, progress: Progress) -> Row:
     def configure(name: str) -> RunConfig:
         train, few = (
             Source(format="jsonl", path=str(folder / f"{n}.jsonl")) for n in (name, "few")
@@ -88,7 +86,7 @@ def _ingest_row(
     return _row(f"atd-dask ingest, {number}, stores written", n_docs, usage)
 
 
-def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> dict[str, Any]:
+def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> Row:
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer = CountVectorizer(
@@ -106,7 +104,7 @@ def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> dict[str, An
     return _row("scikit-learn CountVectorizer, in memory", n_docs, usage)
 
 
-def _row(name: str, n_docs: int, usage: Usage) -> dict[str, Any]:
+def _row(name: str, n_docs: int, usage: Usage) -> Row:
     return {
         "what": name,
         "documents": n_docs,

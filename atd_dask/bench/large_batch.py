@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.bench.usage import measure
+from atd_dask.bench.usage import Row, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.rules import make_rules
 from atd_dask.config.run_config import DetectionConfig, SignificanceConfig
@@ -66,7 +66,7 @@ class LargeBatch:
     n_searches: int = 0
 
 
-def bench_batch(given: LargeBatch, progress: Progress) -> list[dict[str, object]]:
+def bench_batch(given: LargeBatch, progress: Progress) -> list[Row]:
     """Train on generated documents, and find the groups of a generated batch, with two workers of
     one thread each."""
     shape = given.shape

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from atd_dask.bench.usage import Row
 from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.engine.simulation import Simulated, simulate_cluster
 from atd_dask.kernels.passes import BRANCHES
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 def bench_scheduler(
     sizes: Sequence[int], tasks_per_worker: int, seconds: float, progress: Progress
-) -> list[dict[str, object]]:
-    """A row for each number of workers: a pass with so many blocks for each of them."""
-    rows = []
+) -> list[Row]:
+    """Return a row for each number of workers: a pass with so many blocks for each of them."""
+    rows: list[Row] = []
     for n_workers in sorted(sizes):
         with progress.task(f"simulate {n_workers:,} workers", 2) as task:
             with simulate_cluster(n_workers) as cluster:
@@ -32,9 +33,7 @@ def bench_scheduler(
     return rows
 
 
-def measure_pass(
-    cluster: Simulated, n_workers: int, tasks_per_worker: int, seconds: float
-) -> dict[str, object]:
+def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seconds: float) -> Row:
     import psutil
 
     scheduler = psutil.Process(cluster.scheduler_pid)

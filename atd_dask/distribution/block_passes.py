@@ -20,6 +20,7 @@ from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
     BRANCHES,
+    ComputedProportions,
     HeldProportions,
     Pass,
     add_passes,
@@ -52,7 +53,7 @@ class BlockGroup:
         return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
 
     def add(self, parts: Sequence[Pass], n_words: int) -> Pass:
-        """The sum of the passes over the blocks, with the proportions of all of them."""
+        """Return the sum of the passes over the blocks, with the proportions of all of them."""
         proportions = []
         for part in parts:
             assert isinstance(part.proportions, Proportions)
@@ -67,15 +68,15 @@ class BlockGroup:
 
 
 def choose_levels(n_blocks: int, least_groups: int) -> int:
-    """How many levels of the tree a group may have if there are to be so many groups."""
+    """Return how many levels of the tree a group may have if there are to be so many groups."""
     levels = [n for n in range(MOST_LEVELS + 1) if n_blocks // BRANCHES**n >= least_groups]
     return max(levels, default=0)
 
 
 @dataclass(frozen=True)
 class ProportionsOnWorkers:
-    """Proportions that stay where their blocks were fitted. Dask makes them again, from the first
-    pass of their order on, when the worker that had them is gone."""
+    """Proportions that stay where their blocks were fitted. If a worker is lost, Dask recomputes
+    them, starting with the first pass of their order."""
 
     runner: Runner
     kept: RemoteResults
@@ -95,8 +96,8 @@ class ProportionsOnWorkers:
 class ClusterPasses:
     """Passes with a task for each group of blocks.
 
-    The blocks, the model and the proportions are held as results of tasks, which Dask makes again
-    when the worker that had them is gone. Statistics are added on the workers; one sum comes to the
+    The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
+    a worker that had them is lost. Statistics are added on the workers; only one sum is sent to the
     client.
     """
 
@@ -192,7 +193,7 @@ def fit_group(group: BlockGroup, given: tuple[WordTable, Floats, Ints], start: P
     return group.add(parts, table.n_words)
 
 
-def take_proportions(part: Pass, _: None) -> Proportions | HeldProportions:
+def take_proportions(part: Pass, _: None) -> Proportions | ComputedProportions:
     return part.proportions
 
 

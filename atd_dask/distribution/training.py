@@ -1,9 +1,9 @@
 """Training on a cluster.
 
-The unit of work follows its cost. An iteration on a small corpus takes less time than a round trip
-to the workers: there a task is a whole restart, and restarts run side by side. A large corpus is
-cut into its blocks, a task each. Either way the same kernels see the same blocks in the same
-order, so the bytes are the same, as they are without a cluster.
+The size of a task follows its cost. An iteration on a small corpus takes less time than a round
+trip to the workers: then a task is a whole restart, and restarts run in parallel. A large corpus is
+cut into its blocks, and a task is a group of these. Either way the same kernels process the same
+blocks in the same order, so the bytes are the same, as they are without a cluster.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import Runner
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
@@ -38,29 +39,28 @@ from atd_dask.kernels.word_switches import SharedModel
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
 
-# Up to here, about ten times the corpora of the paper, a restart is one task.
+# Up to this size, about ten times the paper's corpora, a restart is one task.
 SMALL_ENTRIES = 2**22
 
 
 # On a larger corpus the number of topics is chosen on a sample of it, and only the topics of the
-# best one are trained on all documents. The sample is every so many documents, whoever trains.
+# best number are trained on all documents. The sample is evenly spaced.
 LARGE_DOCUMENTS = 40_000
 SAMPLE_DOCUMENTS = 20_000
 
-
-# An iteration is told of when this many seconds have passed since the last, an order always.
+# Seconds between reports of iterations; every order is reported.
 SECONDS_BETWEEN = 1.0
 
-# A range of orders is not widened to more topics than one for so many documents.
+# A range of orders is widened to at most one topic for this many documents.
 DOCUMENTS_OF_A_TOPIC = 10
 
-# Called with the number of a restart, and what it has done.
+# Called with the number of a restart, and its progress.
 OnProgress = Callable[[int, "OrderRecord | Iteration | Widening"], None]
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """Where the training of an order is."""
+    """The progress of training at one order."""
 
     n_topics: int
     iteration: int
@@ -72,8 +72,8 @@ class Widening:
     """The best order is at the upper end of those that were tried, so more topics are tried."""
 
     best: int
-    tried: int  # the most so far
-    most: int  # from where the search goes down again
+    tried: int  # the most topics so far
+    most: int  # the most from now on
 
 
 _TOLD: dict[str, type[OrderRecord | Iteration | Widening]] = {
@@ -82,19 +82,19 @@ _TOLD: dict[str, type[OrderRecord | Iteration | Widening]] = {
 
 
 class RestartCheckpointer(Protocol):
-    """Keeps the states of searches, so that a search can go on where it was. It travels."""
+    """Saves the states of restarts, so that they can be resumed. It is sent to workers."""
 
     def load(self, restart: int, shared: Floats) -> SelectionState | None: ...
 
     def keep(self, restart: int) -> Callable[[SelectionState], None]: ...
 
     def of_sample(self) -> RestartCheckpointer:
-        """One for the searches in a sample of the documents."""
+        """Return one for the search in a sample of the documents."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is to be trained: everything that the result depends on."""
+    """A training: everything that its result depends on."""
 
     corpus: Corpus
     orders: OrderRange
@@ -110,7 +110,7 @@ def train_restarts(
     checkpointer: RestartCheckpointer | None = None,
     on_progress: OnProgress = lambda restart, record: None,
 ) -> list[SelectionState]:
-    """The finished selections of all restarts, in their order. `on_progress` is called for every
+    """Return the finished selections of all restarts, in order. `on_progress` is called for every
     order when it is first tried, and now and then for an iteration."""
     if client is None:
         training, passes = _read(training)
@@ -121,8 +121,8 @@ def train_restarts(
                 _select(training, n, spread, checkpointer, on_progress) for n in range(restarts)
             ]
 
-    def on_event(facts: dict[str, Any]) -> None:
-        on_progress(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
+    def on_event(content: JsonObject) -> None:
+        on_progress(content["restart"], _TOLD[content["kind"]](**content["done"]))
 
     with listen(client, on_event) as channel:
         return list(
@@ -131,7 +131,7 @@ def train_restarts(
 
 
 def choose_best(selections: Sequence[SelectionState]) -> WordTable:
-    """The model of least BIC; the first of equals."""
+    """Return the model with the least BIC; the first one if several have it."""
     best = min(selections, key=lambda search: min(record.bic for record in search.records))
     assert best.best is not None
     return best.best
@@ -140,7 +140,7 @@ def choose_best(selections: Sequence[SelectionState]) -> WordTable:
 def train_restart(
     given: tuple[Training, RestartCheckpointer | None, str | None], restart: int
 ) -> SelectionState:
-    """One restart as a whole, on the worker that runs it."""
+    """Run one whole restart on a worker."""
     training, checkpointer, channel = given
 
     def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
@@ -151,7 +151,7 @@ def train_restart(
 
 
 def _read(training: Training) -> tuple[Training, LocalPasses]:
-    """The same training with its documents in this process."""
+    """Return the same training with its documents in this process."""
     corpus = MemoryCorpus.read(training.corpus)
     return replace(training, corpus=corpus), LocalPasses(corpus.blocks(), corpus.n_words)
 
@@ -186,7 +186,7 @@ def _select(
 
 
 def needs_sample(training: Training) -> bool:
-    """Whether the number of topics is chosen on a sample of the documents."""
+    """Return whether the number of topics is chosen on a sample of the documents."""
     orders = training.orders
     one = orders.max == orders.min and orders.limit is None
     return training.corpus.n_docs > LARGE_DOCUMENTS and not one and not orders.every
@@ -208,7 +208,8 @@ class _Search:
         return self.checkpointer.load(self.restart, self.shared.probabilities)
 
     def run(self, passes: Passes, state: SelectionState | None = None) -> SelectionState:
-        """The end of the search: from a state, or from where it was kept, or from its beginning."""
+        """Return the last state of the search, which goes on from `state`, or from its checkpoint,
+        or starts."""
         training = self.training
         orders, lengths = training.orders, training.corpus.lengths()
         if orders.limit is not None:
@@ -233,7 +234,7 @@ class _Search:
         )
 
     def _follow(self, state: SelectionState) -> Callable[[SelectionState], None]:
-        """A function that keeps every state from this one on, and tells of it."""
+        """Return a function that saves and reports every state after this one."""
         keep_state = self.checkpointer.keep(self.restart) if self.checkpointer else None
         n_orders, wider = len(state.records), state.wider
         last = time.monotonic()

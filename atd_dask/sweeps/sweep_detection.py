@@ -1,4 +1,4 @@
-"""The test of one sweep: its new documents together with the window, against what is known."""
+"""The detection of one sweep: its new documents together with the window, against what is known."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ LINE_WORDS = 8  # of a cluster, in the history
 
 @dataclass
 class News:
-    """A cluster that has new documents in a sweep."""
+    """A cluster with new documents in a sweep."""
 
     cluster: KnownCluster  # with them
     kind: str  # new or continuing
@@ -74,7 +74,7 @@ class News:
     parts: list[Assembly] = field(default_factory=list)
 
     def describe(self) -> ClusterNews:
-        """As a result tells it."""
+        """Return it as a result has it."""
         return ClusterNews(
             cluster=self.cluster.number,
             kind=self.kind,
@@ -88,19 +88,19 @@ class News:
 
 @dataclass(frozen=True)
 class SweepFindings:
-    """What came of a sweep; the state is that of after it, but for its number."""
+    """What a sweep found; the state is that after it, except for its number."""
 
     result: Result
     news: tuple[ClusterNews, ...]
     n_tested: int
     drift: Drift
     drifts: tuple[LineDrift, ...]
-    level: float | None  # None where nothing could be tested
+    level: float | None  # None if nothing could be tested
     state: SweepState
 
 
 class SweepDetection:
-    """The documents of a sweep, and the null model with the topics of the clusters of before."""
+    """The documents of a sweep, and the null model with the topics of earlier clusters."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class SweepDetection:
         client: Client,
         progress: Progress,
     ) -> None:
-        """`sweep_config` is the configuration of the run that the sweep is."""
+        """`sweep_config` is the configuration of the sweep as a run."""
         assert state.model is not None
         self._config, self._sweep_config, self._state, self._number = (
             config,
@@ -125,7 +125,7 @@ class SweepDetection:
         self._base = read_model(RunLayout(self._trained.output).model)
         self._rules = rules_of(sweep_config)
         self._level = sweep_config.detection.significance.level
-        self._tested = False  # whether clusters could be looked for
+        self._tested = False  # whether there was a search
         self._drifts: list[LineDrift] = []
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
@@ -133,7 +133,7 @@ class SweepDetection:
         self._sweeps = np.arange(max(1, number - config.sweep.window), number + 1)
 
     def run(self) -> SweepFindings:
-        """Sets aside what belongs to known clusters, looks for others in the rest, and writes the
+        """Set aside what belongs to known clusters, look for others in the rest, and write the
         result."""
         everything = self._assemble()
         self._store(everything)
@@ -157,7 +157,7 @@ class SweepDetection:
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
             self._store(self._rest)
-        self._news: dict[int, News] = {}  # by the place of the cluster
+        self._news: dict[int, News] = {}  # by the index of the cluster
         for place in np.unique(recognised.members[is_known]).tolist():
             cluster = self._state.clusters[place]
             if cluster.number not in self._config.sweep.dismissed:
@@ -167,8 +167,8 @@ class SweepDetection:
         return self._conclude(found)
 
     def _assemble(self) -> Assembly:
-        """The new documents, and those of the window that are in no cluster and have not come
-        anew since."""
+        """Return the new documents, and those of the window that are in no cluster and have not
+        arrived again since."""
         stores = [batch_store(self._config, int(sweep)) for sweep in self._sweeps]
         gone = {id for cluster in self._state.clusters for id in cluster.documents}
         keep = [np.ones(stores[-1].n_docs, dtype=np.bool_)]
@@ -186,7 +186,7 @@ class SweepDetection:
             store_part(self._sweep_config, "test", gathered, words, self._progress, copies)
 
     def _look_for_copies(self, batch: CountSpool) -> Copies | None:
-        """Training is read only if there is something to tell that it may have too."""
+        """Look for near-duplicates. Training is read only if there are some that it may match."""
         alone: dict[str, Copies]
         alone = look_for_copies(self._config, {"test": batch}, self._progress)
         if "test" not in alone or not choose_groups(alone["test"]):
@@ -212,7 +212,7 @@ class SweepDetection:
         batch = self._batch
         test = batch.documents
         normal = {part: self._open(part).without_copies() for part in ("train", "validation")}
-        # Searches under the model as it was trained, in batches that are a little larger than this
+        # The model as it was trained, and batches a little larger than this
         # one: so they serve for other batches too, and can only find more.
         n_batch = round_up(test.n_docs)
         calibration = Calibration(dict(normal), rules, n_batch, seed)
@@ -249,9 +249,9 @@ class SweepDetection:
                     calibration,
                 )
         except TooLittleTrainingError as error:
-            # A sweep that fails is tried again and again; the next ones may have fewer documents,
+            # A sweep that fails would be retried forever; the next ones may have fewer documents,
             # or more to train on.
-            self._progress.warn(f"no cluster is looked for in this sweep: {error}")
+            self._progress.warn(f"not searching for clusters in this sweep: {error}")
             return []
         self._tested = True
         everything = JoinedCorpus(tuple(normal.values()))
@@ -263,7 +263,8 @@ class SweepDetection:
 
     @cached_property
     def _batch(self) -> PreparedBatch:
-        """The documents that belong to no known cluster, under the model that knows these."""
+        """Return the documents that belong to no known cluster, with a model that knows these
+        clusters."""
         stores = {part: self._open(part) for part in PARTS}
         model = replace(self._base, table=self._table)
         return open_batch(self._runner, stores, model, self._rules)
@@ -313,8 +314,8 @@ class SweepDetection:
     def _recognise_found(
         self, cluster: FoundCluster, described: ClusterResult, forms: Mapping[str, str]
     ) -> ClusterResult:
-        """Takes a cluster that was found for one of before if it is about the same words, else for
-        a new one; `forms` says how words are written."""
+        """Identify a new cluster with a known one if it is about the same words; `forms` has the
+        written forms of words."""
         words = list_words(cluster.topic, self._batch.table.shared, self._batch.vocabulary)
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
@@ -343,7 +344,8 @@ class SweepDetection:
         described: ClusterResult,
         forms: Mapping[str, str],
     ) -> bool:
-        """Whether a normal topic takes up the words of a cluster bit by bit; notes it if so."""
+        """Return whether a normal topic takes up the words of a cluster bit by bit, and note it if
+        so."""
         common = self._topics.find_common(described.rows)
         if common is None:
             return False
@@ -373,7 +375,8 @@ class SweepDetection:
 
     @cached_property
     def _fit(self) -> Fit:
-        """The documents that belong to no known cluster, fitted to the model that knows these."""
+        """Return the documents that belong to no known cluster, fitted to a model that knows these
+        clusters."""
         return fit_corpus(self._runner, self._open("test"), self._rules.fitter(self._table))[1]
 
     @cached_property
@@ -396,7 +399,8 @@ class SweepDetection:
         )
 
     def _remember(self) -> SweepState:
-        """Keeps the documents of clusters for their topics; gives the state that knows them."""
+        """Keep the documents of clusters, to learn their topics from; return the state that knows
+        them."""
         if not self._news:
             return self._state
         clusters = dict(enumerate(self._state.clusters))
@@ -421,7 +425,7 @@ class SweepDetection:
         return replace(self._state, clusters=ordered, known=self._number)
 
     def _measure(self, test: CorpusStore, result: Result) -> Drift:
-        """How well the null model explains the new documents that are in no cluster."""
+        """Return how well the null model fits the new documents that are in no cluster."""
         fit = self._fit
         counted = self._sweeps[self._rest.owners] == self._number
         for cluster in result.significant:
@@ -441,7 +445,7 @@ class SweepDetection:
 
 
 def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
-    """A result that says of every document in which sweep it came; `origins` has that of each
+    """Add to every document of a result the sweep in which it arrived; `origins` has that of each
     row."""
 
     def name_copy(copy: BatchDocument) -> BatchDocument:
@@ -462,5 +466,5 @@ def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
 
 
 def round_up(n_docs: int) -> int:
-    """The size of the batches in which chance is searched: the next power of two."""
+    """Return the size of held-out batches: the next power of two."""
     return 1 << max(n_docs - 1, 0).bit_length()

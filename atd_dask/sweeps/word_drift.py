@@ -1,7 +1,7 @@
 """Drift: words that documents of a normal topic take up bit by bit.
 
-A candidate that is about such words is no anomaly. It is told apart by its documents, which mostly
-share one topic of the null model, and by how many documents had its words in the sweeps before.
+A candidate about such words is not an anomaly. It is recognised by its documents, most of which
+share one topic of the null model, and by how many documents had its words in earlier sweeps.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from atd_dask.kernels.trends import weigh_growth
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.sweeps.retraining import batch_store
 
-# The sweeps, or the days, that are looked back on.
+# How many sweeps or days to look back.
 LOOKBACK = 28
 
 SECONDS_OF_A_DAY = 24 * 3600
 
-# A candidate with no more words than these is drift unless its words came all at once: a normal
-# topic takes up single words all the time. One with more words is drift only if they have grown.
+# A candidate with at most this many words is drift unless its words came all at once: normal topics
+# take up single words all the time. With more words, it is drift only if they have grown.
 FEW_WORDS = 6
 
-# A word differs from a normal topic if it is so many times as probable.
+# A word differs from a normal topic if it is this many times as probable.
 LEAST_RATIO = 3.0
 
 # Log odds of 1000 to 1, for or against.
@@ -39,12 +39,12 @@ CERTAIN = 6.9
 
 @dataclass(frozen=True)
 class Trend:
-    """How many documents had the words of a candidate: sweep by sweep, or day by day where
-    documents have dates."""
+    """How many documents had the words of a candidate: sweep by sweep, or day by day if documents
+    have dates."""
 
-    first: int  # the first of the sweeps, or of the days since 1970
+    first: int  # the first sweep, or the first day since 1970
     counts: tuple[int, ...]
-    documents: tuple[int, ...]  # all of each sweep or day
+    documents: tuple[int, ...]  # all documents of each sweep or day
     by_day: bool
     evidence: float  # log odds of growth against a burst
 
@@ -53,12 +53,12 @@ class Trend:
 class TopicShares:
     """The main topic of every document of a batch."""
 
-    main: Ints  # documents; -1 for one that has no normal topic
+    main: Ints  # documents; -1 if it has no normal topic
     n_docs: int
 
     @classmethod
     def of(cls, proportions: Proportions, n_topics: int) -> TopicShares:
-        """`n_topics` are normal; those after them are known clusters."""
+        """Find the main topics. The first `n_topics` are normal; the others are known clusters."""
         main = np.full(len(proportions), -1, dtype=np.int64)
         for row in range(len(proportions)):
             start, stop = proportions.indptr[row], proportions.indptr[row + 1]
@@ -68,7 +68,7 @@ class TopicShares:
         return cls(main, len(proportions))
 
     def find_common(self, rows: Sequence[int]) -> tuple[int, float] | None:
-        """The topic that most of some documents have, and its share of all documents."""
+        """Return the most common topic of some documents, and its share of all documents."""
         topics = Counter(self.main[np.array(rows, dtype=np.int64)].tolist())
         topic, n = min(topics.items(), key=lambda item: (-item[1], item[0]))
         if topic < 0 or 2 * n <= len(rows):
@@ -79,8 +79,8 @@ class TopicShares:
 def list_new_words(
     topic: Alternative, table: WordTable, normal: int, vocabulary: Sequence[str]
 ) -> list[str]:
-    """The words by which the topic of a candidate differs from a normal one, the most telling
-    first: those that are several times as probable."""
+    """Return the words that are several times as probable in the topic of a candidate as in a
+    normal one, most telling first."""
     usual = table.shared.copy()
     words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
     of_topic = table.topics == normal
@@ -101,7 +101,7 @@ def find_drift(
     normal: Sequence[CorpusStore],
     runner: Runner,
 ) -> Trend | None:
-    """The trend of a candidate's words up to a sweep if it is drift, otherwise None.
+    """Return the trend of a candidate's words up to a sweep if it is drift, otherwise None.
 
     `topic_share` is the share of all documents that have the topic of its documents.
     """
@@ -129,7 +129,7 @@ def find_drift(
 
 
 def _find_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> NDArray[np.bool_]:
-    """Which documents of a store have any of the words."""
+    """Return which documents of a store have any of the words."""
     terms = np.flatnonzero([word in words for word in store.vocabulary])
     beside = np.flatnonzero([word in words for word in store.unseen_words])
     if not len(terms) and not len(beside):
@@ -139,7 +139,7 @@ def _find_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> NDA
 
 
 def find_in_block(given: tuple[CorpusStore, Ints, Ints], index: int) -> NDArray[np.bool_]:
-    """Which documents of a block have any of the terms, in the vocabulary or beside it."""
+    """Return which documents of a block have any of the terms, in the vocabulary or outside it."""
     store, terms, beside = given
     start, stop = (int(row) for row in store.block_starts[index : index + 2])
     have = np.zeros(stop - start, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Growth is told from a burst by counts alone."""
+"""Growth is distinguished from a burst by counts alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that a normal topic takes up bit by bit raise no alarm; words that come at once do."""
+"""Words that a normal topic takes up bit by bit raise no alarm; words that come all at once do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client():
 
 
 def add_day(folder, day, n_with, words):
-    """Thirty documents, and so many more of the first subject that use new words."""
+    """Thirty documents, and some more on the first subject that use new words."""
     chance = random.Random(day)
     documents = make_documents(f"day{day}", 30)
     for number in range(n_with):

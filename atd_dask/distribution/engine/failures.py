@@ -1,4 +1,4 @@
-"""What Dask and the system say when something is lost, as one sentence with the remedy."""
+"""Turns what Dask and the operating system say about a failure into one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from asyncio import CancelledError as AsyncCancelledError
 from concurrent.futures import CancelledError
 
 from atd_dask.errors import AtdError, ClusterError
+from atd_dask.outages import explain_outage
 
-GO_ON = "then run the same command again to go on"
+GO_ON = "then run the same command again to resume"
 FULL = (errno.ENOSPC, errno.EDQUOT)
-# The packages that reach object stores, each with errors of its own.
+# Packages for object stores, which raise errors of their own.
 OBJECT_STORES = ("aiobotocore", "aiohttp", "botocore", "s3fs")
 
 
 def explain_failure(error: BaseException) -> AtdError | None:
-    """The sentence for a failure of the cluster, of memory or of a disk; None for anything else."""
+    """Return a sentence for a failure of the cluster, of memory or of a disk; None for anything
+    else."""
     if isinstance(error, AtdError):
         return None
     kind = type(error).__name__
@@ -44,6 +46,9 @@ def explain_failure(error: BaseException) -> AtdError | None:
             "there was not enough memory, here or on a worker: give the job more, or fewer workers"
             f" on this machine, {GO_ON}"
         )
+    outage = explain_outage(error, getattr(error, "filename", None) or "a disk or object store")
+    if outage is not None:
+        return outage
     if type(error).__module__.partition(".")[0] in OBJECT_STORES:
         line = (str(error).splitlines() or ["no answer"])[0]
         return ClusterError(f"an object store cannot be used ({line}): see that it is up, {GO_ON}")
