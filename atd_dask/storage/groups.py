@@ -140,7 +140,7 @@ def _create_array(
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     chunks: tuple[int, ...],
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Json],
 ) -> zarr.Array[Any]:
     return zarr.create_array(
         store,
@@ -217,7 +217,7 @@ class GroupWriter:
         path: str,
         dtype: np.dtype[Any],
         chunk: int,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Json] | None = None,
     ) -> None:
         """Add an array of one dimension whose chunks come from the `ChunkWriter`, and whose record
         from `close`."""

@@ -22,7 +22,7 @@ from atd_dask.distribution.engine.clients import load_dask
 if TYPE_CHECKING:
     from distributed import Client
 
-SECONDS_TO_START = 300.0
+SECONDS_TO_START = 900.0
 
 # Workers share a process: none of them looks after it.
 QUIET = {
