@@ -7,6 +7,7 @@ as with real ones.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -47,11 +48,12 @@ class Simulated:
 
 @contextmanager
 def simulate_cluster(n_workers: int) -> Iterator[Simulated]:
-    """A cluster of so many workers of one thread."""
+    """Start a cluster of so many workers of one thread, and stop it at the end."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="atd-dask-"))
         file = Path(folder, "scheduler.json")
         arguments = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        arguments += ["--idle-timeout", f"{2 * SECONDS_TO_START:g}s"]  # should nobody stop it
         scheduler = _start(
             stack,
             ["-m", "distributed.cli.dask_scheduler", *arguments, "--scheduler-file", str(file)],
@@ -82,8 +84,10 @@ def _start(stack: ExitStack, arguments: Sequence[str]) -> subprocess.Popen[bytes
 
 
 def run_workers(scheduler_file: str, n_workers: int) -> None:
-    """Runs workers in this process until it is killed."""
+    """Run workers in this process until it is killed, or the process that started it is gone."""
     from dask import config
+
+    parent = os.getppid()
 
     async def run() -> None:
         make: Any = load_dask().Worker
@@ -93,7 +97,8 @@ def run_workers(scheduler_file: str, n_workers: int) -> None:
         ]
         for start in range(0, n_workers, 20):
             await asyncio.gather(*workers[start : start + 20])
-        await asyncio.gather(*(worker.finished() for worker in workers))
+        while os.getppid() == parent:
+            await asyncio.sleep(1)
 
     with config.set(QUIET):
         asyncio.run(run())
