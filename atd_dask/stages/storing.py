@@ -1,4 +1,5 @@
-"""The documents of a part become a corpus store: the vocabulary, near-copies, counts and texts."""
+"""Turns the documents of a part into a corpus store: the vocabulary, near-duplicates, counts and
+texts."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def choose_vocabulary(config: RunConfig, train: CountSpool) -> Sequence[str]:
-    """The words of enough training documents, in alphabetical order."""
+    """Return the words of enough training documents, in alphabetical order."""
     least = config.corpus.text.min_document_frequency
     words = train.lexicon.words()
     vocabulary = sorted(words[n] for n in np.flatnonzero(train.frequencies() >= max(least, 1)))
@@ -43,11 +44,11 @@ def choose_vocabulary(config: RunConfig, train: CountSpool) -> Sequence[str]:
 def look_for_copies(
     config: RunConfig, parts: Mapping[str, CountSpool], client: Client, progress: Progress
 ) -> dict[str, Copies]:
-    """The near-copies in each part, unless every document is to be taken for itself."""
+    """Return the near-duplicates in each part, unless every document counts by itself."""
     if config.corpus.copies == "keep":
         return {}
     n_docs = sum(part.n_docs for part in parts.values())
-    with progress.task("look for copies", n_docs, "documents", STORE.is_compiling) as task:
+    with progress.task("look for near-duplicates", n_docs, "documents", STORE.is_compiling) as task:
         return find_copies(Runner(client), parts, task.advance)
 
 
@@ -59,7 +60,7 @@ def store_part(
     progress: Progress,
     copies: Copies | None = None,
 ) -> PartSummary:
-    """Writes documents as a part of the corpus, over a vocabulary; gives a summary."""
+    """Write documents as a part of the corpus, over a vocabulary; return a summary."""
     encoding = Encoding.choose(documents, vocabulary)
     path = RunLayout(config.output).corpus(part)
     attributes = {
@@ -105,8 +106,8 @@ def store_part(
 def store_texts(
     config: RunConfig, part: str, documents: CountSpool, corpus: str, progress: Progress
 ) -> TextsSummary | None:
-    """Stores the texts of a part, if there are any and they are to be kept; else removes those of
-    an earlier run."""
+    """Store the texts of a part if there are any and they are kept; otherwise remove those of an
+    earlier run."""
     path = RunLayout(config.output).texts(part)
     if not documents.has_texts:
         location = Location.of(path)

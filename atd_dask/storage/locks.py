@@ -185,8 +185,8 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
     except KeyboardInterrupt:
         if lock.lost:
             raise LockedError(
-                f"{output} was taken over by another run while this one was suspended or cut off"
-                " from it: look there before you start it again"
+                f"{output} was taken over by another run while this one was suspended or could not"
+                " reach it: look there before you start it again"
             ) from None
         raise
     finally:
