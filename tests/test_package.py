@@ -66,7 +66,6 @@ LONG_SIGNATURES = {
     "find": "the public API: options by keyword",
     "ParsimoniousTopicModel.__init__": "scikit-learn's convention: every setting is a parameter",
     "detect": "the driver that everything else goes through",
-    "judge": "called by that driver alone",
 }
 
 
