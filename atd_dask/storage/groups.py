@@ -23,7 +23,7 @@ from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
 from atd_dask.json_records import Json
-from atd_dask.storage.locations import Location, Partial, name_place
+from atd_dask.storage.locations import Location, Partial, name_location
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -118,7 +118,7 @@ class GroupWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        name_place(error, self._target.url)
+        name_location(error, self._target.url)
         if self._partial is not None:
             self._partial.discard()
             self._partial = None

@@ -41,7 +41,7 @@ def _reaching(url: str) -> Iterator[None]:
         raise InputError(f"{url} cannot be used: {reason}") from error
 
 
-def name_place(error: BaseException | None, url: str) -> None:
+def name_location(error: BaseException | None, url: str) -> None:
     """Add the location to an error of the operating system that lacks it, such as that of a full
     disk."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is None:
@@ -110,7 +110,7 @@ class Location:
         try:
             backend.pipe_file(f"{path}/{name}", content)
         except OSError as error:
-            name_place(error, self.url)
+            name_location(error, self.url)
             raise
 
     def files(self) -> dict[str, int]:
