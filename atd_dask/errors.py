@@ -46,5 +46,9 @@ class ClusterError(AtdError):
     """The cluster, its memory or a disk gave out while a job was using it."""
 
 
+class OutageError(ClusterError):
+    """A disk behind a network, or an object store, does not answer."""
+
+
 class DamagedStoreError(AtdError, OSError):
     """The bytes of a store differ from those that were written."""

@@ -17,6 +17,7 @@ from atd_dask.json_records import Json
 from atd_dask.wording import clean
 
 POLL_SECONDS = 1.0
+MOST_SILENCE = 60.0  # seconds
 COMPILING = "compiling, once"
 
 Level = Literal["info", "warning", "error"]
@@ -70,12 +71,50 @@ class Task:
         self._output.show_task("progress", self)
 
 
+class _Listened:
+    """An output that knows since when it has had nothing to show."""
+
+    def __init__(self, output: Output) -> None:
+        self.origin = output.origin
+        self.since = time.monotonic()
+        self._output = output
+
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
+        self.since = time.monotonic()
+        self._output.show_message(level, message, facts)
+
+    def show_task(self, event: str, task: Task) -> None:
+        self.since = time.monotonic()
+        self._output.show_task(event, task)
+
+
 class Progress:
     """Reports the progress of a run. If quiet, it reports only warnings and errors."""
 
     def __init__(self, output: Output, quiet: bool = False) -> None:
-        self._output = output
+        self._output = _Listened(output)
         self._quiet = quiet
+
+    @contextmanager
+    def never_silent(self, seconds: float = MOST_SILENCE) -> Iterator[None]:
+        """Say that the run is still at work whenever there is no news for so many seconds."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(min(POLL_SECONDS, seconds)):
+                if time.monotonic() - self._output.since >= seconds:
+                    self.say(
+                        f"no news for {seconds:.0f} s: the job computes, or waits for a disk or an"
+                        " object store"
+                    )
+
+        watcher = threading.Thread(target=watch, name="atd-dask-silence", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
 
     @property
     def run(self) -> str:

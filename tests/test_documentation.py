@@ -263,3 +263,11 @@ def test_a_wrong_page_would_be_noticed() -> None:
     assert all(call.problem for code in wrong for call in find_calls(code))
     assert not any(call.problem for code in right for call in find_calls(code))
     assert list_anchors("# The paper's *tables*\n## A\n## A\n") == {"the-papers-tables", "a", "a-1"}
+
+
+def test_tests_that_a_page_names_exist() -> None:
+    named = {span for span in SPAN.findall(read("tests/README.md")) if span.startswith("test_")}
+    named = {span for span in named if not span.endswith(".py")}
+    source = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert named
+    assert [name for name in sorted(named) if f"def {name}(" not in source] == []

@@ -263,6 +263,7 @@ def _prepare_job(
     try:
         with (
             stopping_on_request(),
+            progress.never_silent(),
             hold_output(config.output, progress.warn),
             keep_counts(metrics_file, config.name, progress.warn),
             ExitStack() as cluster,

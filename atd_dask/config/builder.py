@@ -28,6 +28,8 @@ FindInput: TypeAlias = Callable[[str], tuple[str, str | None]]
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _DECIMAL = re.compile(r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?")
 _LARGEST = 2**63 - 1
+# Where addresses and passwords of others are.
+_SECRET = ("cluster.kwargs", "sweep.alert")
 
 
 class RefusedError(Exception):
@@ -177,7 +179,8 @@ class Builder:
         return node.text
 
     def _refuse(self, key: str, rule: str, node: Node, words: Iterable[str] = ()) -> RefusedError:
-        self.note(key, f"must be {alternatives((rule, *words))}, got {node}", node.position)
+        given = "a value that is not shown" if key.startswith(_SECRET) else f"{node}"
+        self.note(key, f"must be {alternatives((rule, *words))}, got {given}", node.position)
         return RefusedError()
 
     def _note_unknown(self, name: str, node: Node, key: str, known: list[str]) -> None:

@@ -223,8 +223,10 @@ def apply_assignments(
 ) -> MappingNode:
     """Return `root` with each `key.sub=value` applied; values are YAML."""
     for assignment in assignments:
-        position = Position(f"--set {shorten(assignment)}")
         key, equals, text = assignment.partition("=")
+        # Values of these sections, under whatever name, may be passwords.
+        shown = key if key.startswith(("cluster", "sweep")) else assignment
+        position = Position(f"--set {shorten(shown)}")
         if not equals or not all(key.split(".")):
             problems.add(f"An option --set must be KEY=VALUE, got {shorten(assignment)}", position)
             continue

@@ -18,7 +18,7 @@ from atd_dask.distribution.engine.observation import (
     list_versions,
     read_peaks,
 )
-from atd_dask.errors import UserError
+from atd_dask.errors import OutageError, UserError
 from atd_dask.json_records import JsonObject
 from atd_dask.run_types import ClusterFacts, RunRecord, StageMade, StageRecord
 from atd_dask.storage.runs import read_note, read_run, write_run
@@ -41,8 +41,10 @@ def record_run(
         yield recorder
     except BaseException as error:
         stopped = isinstance(error, KeyboardInterrupt)
-        with suppress(Exception):  # the error itself matters more
-            recorder.write("stopped" if stopped else "failed", describe_error(error))
+        # The error itself matters more, and an outage would only make the write wait.
+        if not isinstance(error, OutageError):
+            with suppress(Exception):
+                recorder.write("stopped" if stopped else "failed", describe_error(error))
         raise
     recorder.write("finished")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.errors import InputError
+from atd_dask.outages import explain_outage
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -37,6 +38,9 @@ def _reaching(url: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        outage = explain_outage(error, url)
+        if outage is not None:
+            raise outage from error
         reason = str(error) or type(error).__name__
         raise InputError(f"{url} cannot be used: {reason}") from error
 

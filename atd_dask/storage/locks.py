@@ -26,7 +26,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from atd_dask.errors import AtdError, InputError
+from atd_dask.errors import AtdError, InputError, OutageError
+from atd_dask.outages import explain_outage
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import Location
 
@@ -34,6 +35,7 @@ NAME = "run.lock"
 EXPIRY = 120.0  # seconds without renewal after which a lock is stale
 RENEWAL = 20.0  # seconds between renewals
 OBSERVATION = 30.0  # seconds to watch the lock of another host before taking it over
+LAST_RENEWAL = 10.0  # seconds that the end of a run waits for a renewal in progress
 PAUSE = 0.5  # seconds to wait for another writer of the same lock
 # Seconds by which two readings of the start of the same process may differ: by the clock (locks of
 # earlier versions, and of systems other than Linux), and since boot.
@@ -189,6 +191,9 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
                 " reach it: look there before you start it again"
             ) from None
         raise
+    except OutageError:
+        lock.abandon()
+        raise
     finally:
         lock.release()
 
@@ -207,6 +212,7 @@ class FolderLock:
         self._output = output
         self._location = Location.of(output)
         self._mine = Owner.here()
+        self._abandoned = False
 
     def take(self, say: Callable[[str], None] = lambda line: None) -> Owner | None:
         """Take the lock, and return the owner of a stale lock that it replaces. `say` is called
@@ -247,10 +253,14 @@ class FolderLock:
                 return owner is not None and owner.token == found.token
         return False
 
+    def abandon(self) -> None:
+        """Leave the lock to expire or to be taken over, if it cannot be reached."""
+        self._abandoned = True
+
     def release(self) -> None:
         """Remove the lock if it is ours. If that fails, it expires."""
         with contextlib.suppress(Exception):
-            if self._holds():
+            if not self._abandoned and self._holds():
                 self._remove()
 
     @contextlib.contextmanager
@@ -263,6 +273,8 @@ class FolderLock:
                 # If the store cannot be reached now, try again later.
                 with contextlib.suppress(Exception):
                     if not self._holds():
+                        if ended.is_set():
+                            return
                         self.lost = True
                         _interrupt_main_thread()
                         return
@@ -274,7 +286,7 @@ class FolderLock:
             yield
         finally:
             ended.set()
-            thread.join()
+            thread.join(LAST_RENEWAL)
 
     def _read(self) -> bytes | None:
         """Return the current lock. Wait a moment for one that is incomplete."""
@@ -304,7 +316,9 @@ class FolderLock:
             return False
         except Exception as error:
             reason = getattr(error, "strerror", None) or error
-            raise InputError(f"output must be writable, got {self._output}: {reason}") from error
+            raise explain_outage(error, self._output) or InputError(
+                f"output must be writable, got {self._output}: {reason}"
+            ) from error
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         return True

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from atd_dask.errors import AtdError, InputError
 from atd_dask.json_records import JsonObject
+from atd_dask.outages import explain_outage
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import MANIFEST, MARK, MARK_FORMAT, Location
 from atd_dask.storage.locks import NAME, lock_folder
@@ -63,7 +64,9 @@ def claim_folder(output: str) -> None:
         raise
     except Exception as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"output must be writable, got {output}: {reason}") from error
+        raise explain_outage(error, output) or InputError(
+            f"output must be writable, got {output}: {reason}"
+        ) from error
 
 
 def _is_ours(location: Location) -> bool:

@@ -9,6 +9,7 @@ Ends with status 1 if a case was lost or wrong, or ended in a traceback, a hang 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -27,10 +28,12 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=150_000, help="of fuzzing, over all targets")
     parser.add_argument("--damages", type=int, help="so many of each folder; all by default")
     parser.add_argument("--faults", type=int, help="so many; all by default")
+    parser.add_argument("--match", default="", help="only faults whose description has this")
     parser.add_argument("--detections", type=int, default=200, help="of the soak")
     parser.add_argument("--only", choices=KINDS, help="one kind alone")
     options = parser.parse_args()
     kinds = KINDS if options.only is None else (options.only,)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # tidies up
     tally, start = Tally(), time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -44,7 +47,8 @@ def main() -> int:
         if "faults" in kinds:
             place = folder / "faults"
             place.mkdir()
-            faults.try_cases(place, damage.choose(faults.list_cases(), options.faults), tally)
+            cases = [case for case in faults.list_cases() if options.match in str(case)]
+            faults.try_cases(place, damage.choose(cases, options.faults), tally)
         if "soak" in kinds:
             soak.soak(options.detections, tally)
     print(tally.table())

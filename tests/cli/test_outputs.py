@@ -11,6 +11,7 @@ import pytest
 
 from atd_dask.cli.outputs import JsonLines, PlainLines, TerminalBars, make_progress, redirect_logs
 from atd_dask.progress import Progress, Task
+from tests.clusters import wait_for
 
 EVIL = "\x1b[31mred[/] [bold]x\r\n\x07"
 
@@ -285,3 +286,14 @@ def test_secrets_of_addresses_are_in_no_output() -> None:
         progress.error("https://host/a?token=hunter2 cannot be read")
         assert stream.getvalue().count("cannot be read") == 2
         assert "hunter2" not in stream.getvalue()
+
+
+def test_a_job_without_news_says_that_it_is_alive() -> None:
+    stream = io.StringIO()
+    progress = Progress(PlainLines(stream))
+    with progress.never_silent(0.05):
+        wait_for(lambda: stream.getvalue().count("\n") >= 2)
+    lines = set(stream.getvalue().splitlines())
+    assert lines == {
+        "no news for 0 s: the job computes, or waits for a disk or an object store",
+    }

@@ -1,4 +1,4 @@
-"""Keys that have been renamed."""
+"""Keys that have been renamed, and values that are not shown."""
 
 from __future__ import annotations
 
@@ -37,3 +37,26 @@ def test_both_names_are_one_too_many(conf):
     with pytest.raises(ConfigError, match=r"mothers may not be set with detection\.donors"):
         load(conf, ["detection.mothers=4", "detection.donors=4"], told.append)
     assert told == []
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "sweep.alert.webhok=https://hooks.example.org/hunter2",
+        "sweep.webhook=https://hooks.example.org/hunter2",
+        "sweep.alert=https://hooks.example.org/hunter2",
+        "sweep={alert: {command: hunter2}}",
+        "sweep.alert.command=hunter2",
+        "cluster.kwargs=hunter2",
+        "cluster.kwarg={password: hunter2}",
+    ],
+)
+def test_a_mistake_in_a_section_with_secrets_does_not_show_them(tmp_path, assignment):
+    (tmp_path / "conf.yaml").write_text("name: x\ncorpus: {dataset: synthetic}\n")
+    with pytest.raises(ConfigError, match=r"known key|not shown") as caught:
+        load(tmp_path / "conf.yaml", [assignment])
+    assert "hunter2" not in str(caught.value)
+    (tmp_path / "file.yaml").write_text("sweep: {alert: {webhok: https://x.org/hunter2}}\n")
+    with pytest.raises(ConfigError, match=r"sweep\.alert\.webhok is not a known key") as caught:
+        load(tmp_path / "file.yaml", [])
+    assert "hunter2" not in str(caught.value)

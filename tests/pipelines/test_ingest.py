@@ -272,3 +272,12 @@ def test_many_words_that_training_lacks_are_told(tmp_path, client, capsys):
     assert len(told) == 1
     assert "60% of the words of the batch (3 of 5) are in no training document, such as" in told[0]
     assert "such as goal, match, striker: " in told[0]
+
+
+def test_a_label_with_control_characters_stops_nobody(tmp_path, client, documents):
+    labels = ["a\tb", "c\r\nd", "\x00", "plain"]
+    document = {"id": "z", "text": "beans coffee", "labels": labels}
+    with (tmp_path / "test.jsonl").open("a") as file:
+        file.write(json.dumps(document) + "\n")
+    _, stores = make(tmp_path, client, JSONL)
+    assert stores["test"].labels()[-1] == ("a b", "c d", "plain")

@@ -302,6 +302,12 @@ def test_workers_need_memory_for_a_task(config, client, monkeypatch):
         run_quietly(config, client, stages=["train"])
 
 
+def test_workers_need_memory_to_read_documents(config, client, monkeypatch):
+    monkeypatch.setattr("atd_dask.pipelines.run.READING", (2**50, "the documents of a task"))
+    with pytest.raises(SchedulerError, match="must have memory for the documents of a task, which"):
+        run_quietly(config, client, stages=["ingest"])
+
+
 def test_secrets_are_not_written_down(config, client):
     cluster = ClusterOptions(class_="a.B", kwargs={"password": "hunter2"})
     command = [

@@ -8,6 +8,7 @@ from asyncio import CancelledError as AsyncCancelledError
 from concurrent.futures import CancelledError
 
 from atd_dask.errors import AtdError, ClusterError
+from atd_dask.outages import explain_outage
 
 GO_ON = "then run the same command again to resume"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -45,6 +46,9 @@ def explain_failure(error: BaseException) -> AtdError | None:
             "there was not enough memory, here or on a worker: give the job more, or fewer workers"
             f" on this machine, {GO_ON}"
         )
+    outage = explain_outage(error, getattr(error, "filename", None) or "a disk or object store")
+    if outage is not None:
+        return outage
     if type(error).__module__.partition(".")[0] in OBJECT_STORES:
         line = (str(error).splitlines() or ["no answer"])[0]
         return ClusterError(f"an object store cannot be used ({line}): see that it is up, {GO_ON}")

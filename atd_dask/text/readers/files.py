@@ -22,6 +22,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from atd_dask.errors import InputError
+from atd_dask.outages import explain_outage
 
 BLOCK = 2**20
 PIECE = 4 * 2**20
@@ -157,7 +158,9 @@ def readable(path: str) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path} must be a whole gzip file, as its name says: {error}") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        raise explain_outage(error, path) or InputError(
+            f"{path} cannot be read: {error}"
+        ) from error
 
 
 @contextmanager
@@ -169,7 +172,9 @@ def reachable(path: str) -> Iterator[None]:
         except OSError:
             raise
         except Exception as error:
-            raise InputError(f"{path} cannot be reached: {error}") from error
+            raise explain_outage(error, path) or InputError(
+                f"{path} cannot be reached: {error}"
+            ) from error
 
 
 def open_filesystem(path: str) -> tuple[Any, str]:

@@ -18,7 +18,7 @@ from distributed import LocalCluster
 
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions, TlsFiles
 from atd_dask.distribution.engine import clients
-from atd_dask.distribution.engine.clients import connect
+from atd_dask.distribution.engine.clients import WORKER_TTL, _settings, connect
 from atd_dask.errors import SchedulerError
 
 SMALL = LocalOptions(workers=1, threads=1)
@@ -350,3 +350,10 @@ def test_a_class_that_takes_over_ctrl_c_on_import_does_not_keep_it(
     ):
         pytest.fail("it is no cluster")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_silent_worker_is_given_up_after_a_minute_unless_another_time_is_set() -> None:
+    with _settings(ClusterOptions()):
+        assert dask.config.get(WORKER_TTL) == "60s"
+    with _settings(ClusterOptions(worker_timeout=7)):
+        assert dask.config.get(WORKER_TTL) == "7s"

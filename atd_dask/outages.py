@@ -1,0 +1,44 @@
+"""Stores that give out for a while: unlike a wrong path, that is not the user's to fix."""
+
+from __future__ import annotations
+
+import errno
+
+from atd_dask.errors import OutageError
+
+# What s3fs makes of a server's own errors, and what systems say of a disk behind a network.
+_PASSING = (
+    *(errno.EIO, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT),
+    *(errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH),
+)
+# The classes of errors with which these packages say that nobody answers, or not as expected.
+_UNANSWERED = {
+    "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
+    "botocore": ("ConnectionError", "HTTPClientError", "ResponseParserError"),
+    "urllib3": ("IncompleteRead",),
+}
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the same call may succeed later.
+
+    >>> is_outage(TimeoutError()), is_outage(PermissionError())
+    (True, False)
+    """
+    if isinstance(error, OSError) and error.errno in _PASSING:
+        return True
+    return isinstance(error, (ConnectionError, TimeoutError)) or any(
+        base.__name__ in _UNANSWERED.get(base.__module__.partition(".")[0], ())
+        for base in type(error).__mro__
+    )
+
+
+def explain_outage(error: BaseException, url: str = "a store") -> OutageError | None:
+    """The sentence for a store that has given out; None for any other error."""
+    if not is_outage(error):
+        return None
+    line = (str(error).splitlines() or [""])[0] or "no answer"
+    return OutageError(
+        f"{url} does not answer as it should ({line}): see that it is up, then run the same command"
+        " again to go on"
+    )

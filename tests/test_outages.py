@@ -1,0 +1,97 @@
+"""A store that does not answer is told apart from a path that is wrong: the one ends a command with
+status 1, so that a schedule tries again, the other with 2."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from aiohttp import ServerDisconnectedError
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError
+from fsspec.implementations.memory import MemoryFileSystem
+
+from atd_dask.config.loader import load
+from atd_dask.errors import InputError, OutageError
+from atd_dask.outages import explain_outage
+from atd_dask.stages.run_record import record_run
+from atd_dask.storage.locations import Location
+from atd_dask.storage.locks import NAME, lock_folder
+from atd_dask.storage.ownership import claim_folder
+from atd_dask.text.readers.files import look_at_files
+from tests.chaos.damage import CONFIG
+
+GONE = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        GONE,
+        ReadTimeoutError(endpoint_url="http://127.0.0.1:1"),
+        ServerDisconnectedError(),
+        OSError(errno.EIO, "Service Unavailable"),
+        OSError(errno.EBUSY, "Please reduce your request rate."),
+        OSError(errno.ESTALE, "Stale file handle"),
+        ConnectionResetError(),
+        TimeoutError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_outage_is_a_sentence_with_the_remedy(error: Exception) -> None:
+    told = str(explain_outage(error, "s3://bucket/out"))
+    assert told.startswith("s3://bucket/out does not answer as it should (")
+    assert told.endswith("): see that it is up, then run the same command again to go on")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [FileNotFoundError(), PermissionError(errno.EACCES, "x"), NoCredentialsError(), ValueError()],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_mistake_is_no_outage(error: Exception) -> None:
+    assert explain_outage(error) is None
+
+
+@pytest.fixture
+def gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object store that nobody can reach."""
+
+    def fail(*given: object, **options: object) -> None:
+        raise GONE
+
+    for name in ("cat_file", "pipe_file", "ls", "find", "info", "isfile", "isdir"):
+        monkeypatch.setattr(MemoryFileSystem, name, fail)
+
+
+@pytest.mark.usefixtures("gone")
+def test_whoever_reads_or_writes_says_so() -> None:
+    location = Location.of("memory://gone/out")
+    for act in (location.names, location.files, location.is_file, lambda: location.read("a")):
+        with pytest.raises(OutageError, match=r"^memory://gone/out does not answer"):
+            act()
+    with pytest.raises(OutageError, match=r"^memory://gone/out does not answer"):
+        claim_folder("memory://gone/out")
+    with pytest.raises(OutageError, match=r"^memory://gone/a\.jsonl does not answer"):
+        look_at_files("memory://gone/a.jsonl", lambda size: None)
+
+
+def test_a_file_that_is_not_there_is_still_a_mistake() -> None:
+    with pytest.raises(InputError, match="no such file"):
+        look_at_files("memory://gone/a.jsonl", lambda size: None)
+
+
+def test_a_run_that_ends_for_an_outage_does_not_wait_for_the_store_again(tmp_path: Path) -> None:
+    """Each further call would take minutes."""
+    for name in ("normal.jsonl", "batch.jsonl"):
+        (tmp_path / name).touch()
+    (tmp_path / "conf.yaml").write_text(CONFIG)
+    output = tmp_path / "out"
+    config = load(tmp_path / "conf.yaml", [f"output={output}"])
+    with (
+        pytest.raises(OutageError, match="no answer"),
+        lock_folder(str(output), lambda line: None),
+        record_run(config, None, [], "id"),  # type: ignore[arg-type]
+    ):
+        raise OutageError("no answer")
+    assert [path.name for path in output.iterdir()] == [NAME]
