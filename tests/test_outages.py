@@ -41,7 +41,7 @@ GONE = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 def test_an_outage_is_a_sentence_with_the_remedy(error: Exception) -> None:
     told = str(explain_outage(error, "s3://bucket/out"))
     assert told.startswith("s3://bucket/out does not answer as it should (")
-    assert told.endswith("): see that it is up, then run the same command again to go on")
+    assert told.endswith("): check that it is up, then run the same command again to resume")
 
 
 @pytest.mark.parametrize(
