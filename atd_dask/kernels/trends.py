@@ -8,6 +8,8 @@ from one sweep to the next, and may vanish again.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from atd_dask.kernels.model import Floats
@@ -17,6 +19,9 @@ RAMPS = (7, 14, 28)
 
 # The usual number is never 0.
 LEAST_USUAL = 1e-3
+
+# Nor is the expected number of documents on a topic.
+LEAST_EXPECTED = 0.5
 
 
 def weigh_growth(counts: Floats, of_topic: Floats, usual: Floats) -> float:
@@ -42,6 +47,16 @@ def weigh_growth(counts: Floats, of_topic: Floats, usual: Floats) -> float:
         for shapes in (growths, bursts)
     )
     return best_growth - best_burst
+
+
+def weigh_replacement(n_group: int, n_topic: int, expected: float) -> float:
+    """Return the log odds that the documents of a group came instead of others on their topic,
+    against that they came in addition to them.
+
+    `n_topic` documents are on the topic, the group included, and `expected` usually are; counts
+    follow Poisson's law.
+    """
+    return n_group - n_topic * math.log1p(n_group / max(expected, LEAST_EXPECTED))
 
 
 def _fit(counts: Floats, exposed: Floats, usual: Floats) -> float:

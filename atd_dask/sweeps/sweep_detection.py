@@ -21,7 +21,8 @@ from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
 from atd_dask.evaluation.results import add_written, order_candidates
-from atd_dask.kernels.calibration import JoinedCorpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.calibration import JoinedCorpus, SomeRows
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import STORE
@@ -54,7 +55,14 @@ from atd_dask.sweeps.confirmation import confirm_clusters
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
-from atd_dask.sweeps.word_drift import TopicShares, find_drift, list_new_words
+from atd_dask.sweeps.word_drift import (
+    TopicShares,
+    is_drift,
+    leave_normal,
+    list_new_words,
+    measure_trend,
+    weigh_arrival,
+)
 from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
@@ -62,6 +70,9 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 LINE_WORDS = 8  # of a cluster, in the history
+
+# As many normal documents are enough to know how frequent topics are.
+MOST_NORMAL = 20_000
 
 
 @dataclass
@@ -153,15 +164,18 @@ class SweepDetection:
         write_model(
             RunLayout(self._sweep_config.output).model, replace(self._base, table=self._table)
         )
-        is_known = recognised.members >= 0
+        everyone = self._find_topics(self._open("test"))
+        members = leave_normal(recognised.members, everyone, self._normal_topics)
+        is_known = members >= 0
+        self._topics = everyone.take(np.flatnonzero(~is_known))
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
             self._store(self._rest)
         self._news: dict[int, News] = {}  # by the index of the cluster
-        for place in np.unique(recognised.members[is_known]).tolist():
+        for place in np.unique(members[is_known]).tolist():
             cluster = self._state.clusters[place]
             if cluster.number not in self._config.sweep.dismissed:
-                documents = everything.take(np.flatnonzero(recognised.members == place))
+                documents = everything.take(np.flatnonzero(members == place))
                 self._add_news(cluster, "continuing", documents)
         found = self._detect() if len(self._rest) else []
         return self._conclude(found)
@@ -346,17 +360,18 @@ class SweepDetection:
     ) -> bool:
         """Return whether a normal topic takes up the words of a cluster bit by bit, and note it if
         so."""
-        common = self._topics.find_common(described.rows)
-        if common is None:
+        topic = self._topics.find_common(described.rows)
+        if topic is None:
             return False
-        topic, share = common
         batch = self._batch
         words = list_new_words(cluster.topic, batch.table, topic, batch.vocabulary)
-        if not words:
-            return False
+        n_words = len(words)
+        words = words or list(list_words(cluster.topic, batch.table.shared, batch.vocabulary))
         normal = [self._open(part) for part in ("train", "validation")]
-        trend = find_drift(self._config, self._number, words, share, normal, self._runner)
-        if trend is None:
+        share = self._topics.share(topic)
+        trend = measure_trend(self._config, self._number, words, share, normal, self._runner)
+        arrival = weigh_arrival(described.rows, topic, self._topics, self._normal_topics)
+        if not is_drift(n_words, trend.growth, arrival):
             return False
         self._drifts.append(
             LineDrift(
@@ -368,7 +383,7 @@ class SweepDetection:
                 counts=trend.counts,
                 documents=trend.documents,
                 by_day=trend.by_day,
-                evidence=trend.evidence,
+                evidence=trend.growth + arrival,
             )
         )
         return True
@@ -380,8 +395,18 @@ class SweepDetection:
         return fit_corpus(self._runner, self._open("test"), self._rules.fitter(self._table))[1]
 
     @cached_property
-    def _topics(self) -> TopicShares:
-        return TopicShares.of(self._fit.proportions, self._base.table.n_topics)
+    def _normal_topics(self) -> TopicShares:
+        """Return the main topics of normal documents, or of some of them if there are many."""
+        normal = JoinedCorpus(tuple(self._open(part) for part in ("train", "validation")))
+        every = -(-normal.n_docs // MOST_NORMAL)
+        some = SomeRows(normal, np.arange(0, normal.n_docs, max(every, 1)))
+        return self._find_topics(MemoryCorpus.read(some))
+
+    def _find_topics(self, corpus: Corpus) -> TopicShares:
+        """Return the main topics of documents by the null model as it was trained."""
+        table = self._base.table
+        fit = fit_corpus(self._runner, corpus, self._rules.fitter(table))[1]
+        return TopicShares.of(fit.proportions, table.n_topics)
 
     def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
         place = cluster.number - 1
