@@ -123,10 +123,8 @@ def detect(
 
     Raises
     ------
-    InputError
-        If the documents cannot be used.
-    ConfigError
-        If a setting breaks a rule.
+    UserError
+        If the documents or a setting cannot be used: a subclass says which.
 
     Examples
     --------

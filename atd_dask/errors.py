@@ -15,7 +15,8 @@ class AtdError(Exception):
 
 
 class UserError(AtdError, ValueError):
-    """The configuration or an input is wrong."""
+    """The configuration or an input is wrong: a `ConfigError` if a setting breaks a rule, an
+    `InputError` if documents cannot be used, a `SchedulerError` if there is no cluster."""
 
 
 class ConfigError(UserError):

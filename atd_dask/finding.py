@@ -21,6 +21,7 @@ from atd_dask.distribution.rehearsal import compile_detection, compile_topic
 from atd_dask.errors import InputError
 from atd_dask.estimators.given import Columns, Given, write_given
 from atd_dask.findings import Findings
+from atd_dask.json_records import Json, JsonObject
 from atd_dask.progress import Progress, PythonWarnings
 from atd_dask.storage.ownership import claim_folder
 
@@ -38,7 +39,7 @@ def find(
     labels: str | None = None,
     vocabulary: Any = None,
     random_state: int = 1,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Json] | None = None,
     client: Client | None = None,
     progress: bool | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -79,10 +80,8 @@ def find(
 
     Raises
     ------
-    InputError
-        If the documents cannot be used.
-    ConfigError
-        If a setting breaks a rule.
+    UserError
+        If the documents or a setting cannot be used: a subclass says which.
 
     Examples
     --------
@@ -155,7 +154,7 @@ def _write_parts(
 
 
 def _write_configuration(
-    folder: Path, seed: int, sources: Mapping[str, Any], settings: Mapping[str, Any]
+    folder: Path, seed: int, sources: Mapping[str, Json], settings: Mapping[str, Json]
 ) -> Path:
     """Write the configuration for which the command does the same; JSON is valid YAML."""
     tree = _merge({"name": "find", "seed": seed, "output": str(folder / RUN)}, settings)
@@ -168,7 +167,7 @@ def _write_configuration(
     return conf
 
 
-def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(first: Mapping[str, Json], second: Mapping[str, Json]) -> JsonObject:
     """Merge two configurations section by section; the second one takes precedence."""
     merged = dict(first)
     for key, value in second.items():

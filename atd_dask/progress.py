@@ -7,12 +7,13 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
+from atd_dask.json_records import Json
 from atd_dask.wording import clean
 
 POLL_SECONDS = 1.0
@@ -20,6 +21,7 @@ MOST_SILENCE = 60.0  # seconds
 COMPILING = "compiling, once"
 
 Level = Literal["info", "warning", "error"]
+Facts: TypeAlias = Mapping[str, Json]  # named values of an event
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Output(Protocol):
 
     origin: Origin
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None: ...
+    def show_message(self, level: Level, message: str, facts: Facts) -> None: ...
 
     def show_task(self, event: str, task: Task) -> None: ...
 
@@ -48,7 +50,7 @@ class Task:
         self.total = total
         self.unit = unit
         self.done: float = 0
-        self.facts: dict[str, Any] = {}
+        self.facts: dict[str, Json] = {}
         self.note = ""  # what it is waiting for, if anything
         self._output = output
         self._start = time.monotonic()
@@ -57,11 +59,11 @@ class Task:
     def seconds(self) -> float:
         return time.monotonic() - self._start
 
-    def advance(self, amount: float = 1, /, **facts: Any) -> None:
+    def advance(self, amount: float = 1, /, **facts: Json) -> None:
         """Add to what is done; `facts` replace earlier ones of the same name."""
         self.reach(self.done + amount, **facts)
 
-    def reach(self, done: float, /, **facts: Any) -> None:
+    def reach(self, done: float, /, **facts: Json) -> None:
         """Set what is done; `facts` replace earlier ones of the same name."""
         self.done = done
         self.note = ""
@@ -77,7 +79,7 @@ class _Listened:
         self.since = time.monotonic()
         self._output = output
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         self.since = time.monotonic()
         self._output.show_message(level, message, facts)
 
@@ -87,10 +89,7 @@ class _Listened:
 
 
 class Progress:
-    """Reports the progress of a run. If quiet, it reports only warnings and errors.
-
-    Facts are named values of an event: text, numbers, and lists and mappings of these.
-    """
+    """Reports the progress of a run. If quiet, it reports only warnings and errors."""
 
     def __init__(self, output: Output, quiet: bool = False) -> None:
         self._output = _Listened(output)
@@ -155,14 +154,14 @@ class Progress:
             raise
         output.show_task("end", task)
 
-    def say(self, message: str, **facts: Any) -> None:
+    def say(self, message: str, **facts: Json) -> None:
         if not self._quiet:
             self._output.show_message("info", message, facts)
 
-    def warn(self, message: str, **facts: Any) -> None:
+    def warn(self, message: str, **facts: Json) -> None:
         self._output.show_message("warning", message, facts)
 
-    def error(self, message: str, **facts: Any) -> None:
+    def error(self, message: str, **facts: Json) -> None:
         self._output.show_message("error", message, facts)
 
 
@@ -194,7 +193,7 @@ def _noting_compilation(
 class _Silence:
     origin = Origin()
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         """Say nothing."""
 
     def show_task(self, event: str, task: Task) -> None:
@@ -207,7 +206,7 @@ class PythonWarnings(_Silence):
     def __init__(self) -> None:
         self.origin = Origin()
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         if level != "info":
             warnings.warn(clean(message), UserWarning, stacklevel=_count_own_frames() + 1)
 

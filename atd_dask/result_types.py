@@ -5,78 +5,10 @@ Fields have the names and the order of the JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
-from types import UnionType
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from atd_dask.errors import InputError
-
-OMITTED = {"omitted": True}  # left out of the JSON if it is None
-
-
-@dataclass(frozen=True)
-class JsonRecord:
-    """A record that can be written as JSON and read back."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain values, in order."""
-        values = ((item, getattr(self, item.name)) for item in fields(self))
-        return {
-            item.name: _encode(value)
-            for item, value in values
-            if value is not None or item.metadata != OMITTED
-        }
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read a record that `to_json` wrote, ignoring unknown keys.
-
-        Raises
-        ------
-        InputError
-            If a field that has no default is missing.
-        """
-        decoders, needed = _find_decoders(cls)  # type: ignore[arg-type]  # classes are hashable
-        if missing := [name for name in needed if name not in content]:
-            raise InputError(f"{cls.__name__} must have {missing[0]}, but the JSON lacks it")
-        given = {name: read(content[name]) for name, read in decoders.items() if name in content}
-        return cls(**given)
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, JsonRecord):
-        return value.to_json()
-    if isinstance(value, tuple):
-        return [_encode(one) for one in value]
-    if isinstance(value, Mapping):
-        return {key: _encode(one) for key, one in value.items()}
-    return value
-
-
-@cache
-def _find_decoders(cls: type[Any]) -> tuple[dict[str, Callable[[Any], Any]], list[str]]:
-    """Return a decoder for each field, and the fields without a default."""
-    hints = get_type_hints(cls)
-    decoders = {item.name: _make_decoder(hints[item.name]) for item in fields(cls)}
-    return decoders, [item.name for item in fields(cls) if item.default is MISSING]
-
-
-def _make_decoder(hint: Any) -> Callable[[Any], Any]:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is UnionType:
-        (inner,) = (_make_decoder(one) for one in arguments if one is not type(None))
-        return lambda value: None if value is None else inner(value)
-    if origin is tuple:
-        read = _make_decoder(arguments[0])
-        return lambda value: tuple(map(read, value))
-    if origin is Mapping:
-        read = _make_decoder(arguments[1])
-        return lambda value: {key: read(one) for key, one in value.items()}
-    if isinstance(hint, type) and issubclass(hint, JsonRecord):
-        return hint.from_json
-    return lambda value: value
+from atd_dask.json_records import OMITTED, JsonRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""The stages of the job, as wiring of the other rooms."""
+"""The stages of the job: they only wire the other rooms together."""

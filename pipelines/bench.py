@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.pipelines.ingest import ingest
 
 if TYPE_CHECKING:
     from atd_dask.bench.problem_suite import Request
+    from atd_dask.bench.usage import Row
     from atd_dask.config.run_config import DetectionConfig
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
-Row = dict[str, Any]
-
 
 def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:
-    """Ingest of generated documents, beside scikit-learn's CountVectorizer."""
+    """Measure ingest of generated documents, next to scikit-learn's CountVectorizer."""
     from atd_dask.bench import ingest_speed
 
     return ingest_speed.bench_ingest(n_docs, ingest, progress)
@@ -26,7 +25,7 @@ def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:
 def bench_training(
     names: Sequence[str], corpora: str | None, n_seeds: int, progress: Progress
 ) -> Iterator[list[Row]]:
-    """Training on corpora of the paper, beside the LDA of other packages."""
+    """Measure training on the paper's corpora, next to the LDA of other packages."""
     from atd_dask.bench import training_quality
 
     return training_quality.bench_training(names, corpora, n_seeds, ingest, progress)
@@ -39,7 +38,7 @@ def bench_detection(
     variants: Mapping[str, DetectionConfig],
     progress: Progress,
 ) -> Iterator[list[Row]]:
-    """Detection in corpora of the paper, by several rules."""
+    """Measure detection in the paper's corpora, by several rules."""
     from atd_dask.bench import detection_quality
 
     return detection_quality.bench_detection(names, corpora, n_seeds, variants, ingest, progress)
@@ -48,7 +47,7 @@ def bench_detection(
 def bench_speed(
     name: str, corpora: str | None, reference: str | None, progress: Progress
 ) -> list[Row]:
-    """The pieces of a detection, one by one."""
+    """Measure the parts of a detection one by one."""
     from atd_dask.bench import detection_quality
 
     return detection_quality.bench_speed(name, corpora, reference, ingest, progress)
@@ -57,14 +56,14 @@ def bench_speed(
 def bench_problems(
     request: Request, corpora: str | None, output: str, client: Client, progress: Progress
 ) -> str:
-    """Detection in problems drawn by a seed."""
+    """Measure detection in random problems."""
     from atd_dask.bench import problem_suite
 
     return problem_suite.bench_problems(request, corpora, output, client, ingest, progress)
 
 
 def bench_find(n_normal: int, n_batch: int, repeats: int, progress: Progress) -> list[Row]:
-    """The one call on strings, in new processes."""
+    """Measure `find` on strings, in new processes."""
     from atd_dask.bench import first_find
 
     return first_find.bench_find(n_normal, n_batch, repeats, progress)

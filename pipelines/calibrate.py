@@ -1,6 +1,7 @@
-"""What a set-up would find, and how often it would cry wolf, from its own normal documents.
+"""Measures what a set-up would find, and how often it would raise a false alarm, on its own normal
+documents.
 
-Every trial is kept, so that an interrupted calibration resumes where it stopped.
+Every trial is saved, so that an interrupted calibration resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
-# Where nothing says how large batches are, a batch has this share of the normal documents.
+# If nothing says how large batches are, a batch has this share of the normal documents.
 USUAL_SHARE = 0.2
 
 # A batch has at most this share of them: comparisons need twice as many.
@@ -56,10 +57,11 @@ def calibrate(
     client: Client,
     progress: Progress,
 ) -> SetUpFigures:
-    """Searches batches of normal documents with nothing in them, and batches in which groups on
-    held-out topics are planted; writes the figures and their page.
+    """Search batches of normal documents with nothing in them, and batches with planted groups on
+    held-out topics; write the figures and their page.
 
-    `n_batch` is None for batches as large as that of the run in the same folder, if there is one.
+    If `n_batch` is None, batches are as large as that of the run in the same folder, if there is
+    one.
     """
     rules, level = rules_of(config), config.detection.significance.level
     if not rules.settle or not rules.searches:
@@ -123,7 +125,8 @@ def calibrate(
 
 
 def _find_folder(config: RunConfig) -> RunConfig:
-    """The run that makes the stores: normal documents alone, unless a dataset brings all parts."""
+    """Return the run that makes the stores: from normal documents only, unless a dataset has all
+    parts."""
     own = replace(config, output=RunLayout(config.output).calibration.folder)
     if config.corpus.dataset is not None:
         return own
@@ -132,7 +135,7 @@ def _find_folder(config: RunConfig) -> RunConfig:
 
 
 def _choose_size(config: RunConfig, asked: int | None, n_normal: int, progress: Progress) -> int:
-    """How many documents a batch has: what was asked for, or as many as the batch of the run."""
+    """Return how many documents a batch has: as many as requested, or as the batch of the run."""
     most = int(LARGEST_SHARE * n_normal)
     least = 2 * SIZES[-1]
     if most < least:
@@ -162,10 +165,10 @@ def _run(
     client: Client,
     progress: Progress,
 ) -> dict[Trial, Arrays]:
-    """All trials; a few of them first, to say how long the rest takes."""
+    """Run all trials; a few of them first, to estimate how long the rest takes."""
     left = [trial for trial in trials if checkpoints.load(trial.name) is None]
     n_first = 4 * max(describe_cluster(client).threads, 1)
-    # The first ones may have to compile, and to read the documents.
+    # The first ones may have to compile kernels and read the documents.
     for some in (left[:n_first], left[n_first : 2 * n_first]):
         start = time.monotonic()
         run_grid(client, work, some, checkpoints)

@@ -1,8 +1,8 @@
-"""The null model and the test batch give clusters, and the result; once, or repeated.
+"""The null model and the test batch become clusters and the result, once or repeatedly.
 
-The seed of a null model may decide between a cluster and none. So each repeat trains a null model
-and detects with a seed of its own: the seed of the run, the next one, and so on. A repeat is what
-that seed would give alone on the same stores, and can be looked at as such in `repeats/`.
+The seed of a null model may decide between a cluster and none. So each repeat trains and detects
+with a seed of its own: the seed of the run, the next one, and so on. A repeat is exactly what its
+seed would give alone on the same stores, and is kept as such in `repeats/`.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def detect(
     fresh: bool = False,
     folders: RunFolders | None = None,
 ) -> Result:
-    """Finds and tests the clusters of the test batch, once. `folders` are those of a repeat.
+    """Find and test the clusters of the test batch, once. `folders` are those of a repeat.
 
-    A result that was made from the same batch and model in the same way is left as it is, and a
-    detection that was cut off goes on.
+    A result that was made from the same batch and model in the same way is reused, and an
+    interrupted detection is resumed.
     """
     folders = folders or run_folders(config.output)
     stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
@@ -76,7 +76,7 @@ def detect(
         "name": config.name,
     }
     digests = {part: store.digest for part, store in stores.items()}
-    texts = open_texts(config.output, "test")  # from which words get the form that people write
+    texts = open_texts(config.output, "test")  # the written forms of words come from these
     told = None if texts is None else texts.digest
     model_url = folders.model.model
     key = stage_key(FORMAT, digests, told, read_digest(model_url), settings)
@@ -86,7 +86,7 @@ def detect(
     def make() -> Result:
         model = read_model(model_url)
         if stores["test"].vocabulary != model.vocabulary:
-            raise InputError(f"{stores['test'].url} must have the words of {model_url}")
+            raise InputError(f"{stores['test'].url} must have the vocabulary of {model_url}")
         if fresh:
             checkpoints.clear()
         rules = rules_of(config)
@@ -134,14 +134,14 @@ def detect(
         progress.say("the result is up to date")
         return result
     checkpoints.clear()
-    if output == config.output:  # repeats raise alarms together
+    if output == config.output:  # repeats count as one
         count(alarms=len(result.significant))
     return result
 
 
 def _load_result(output: str, repeated: bool = False) -> Result | None:
-    """The result of a single detection, or of repeats; None where there is none. What is beside it
-    must be as it was written too."""
+    """Return the result of a single detection, or of repeats; None if there is none, or if a file
+    next to it is damaged."""
     layout = RunLayout(output)
     for path in (layout.result, layout.documents, layout.scores):
         if read_checked(path) is None:
@@ -155,14 +155,14 @@ def _describe_result(result: Result) -> dict[str, int]:
 
 
 def _bring_result(folders: RunFolders, key: str) -> None:
-    """Copies a result that was made from the same things, if it is in another folder."""
+    """Copy a result that was made from the same inputs, if another folder has it."""
     mine = folders.result
     for other in folders.results:
         try:
             done = finished_stage(other.folder, "detect", key)
             if done is None or _load_result(other.folder) is None:
                 continue
-        except (InputError, DamagedStoreError):  # of an earlier version, or damaged
+        except (InputError, DamagedStoreError):  # from an earlier version, or damaged
             continue
         if other != mine:
             for to, path in (
@@ -178,8 +178,8 @@ def _bring_result(folders: RunFolders, key: str) -> None:
 def detect_repeatedly(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
 ) -> Result:
-    """Finds and tests the clusters of the test batch as often as `config` says. Every repeat that
-    is finished is reused."""
+    """Find and test the clusters of the test batch as many times as `config` says. Finished repeats
+    are reused."""
     n = config.detection.repeats
     if n == 1:
         return detect(config, client, progress, fresh)

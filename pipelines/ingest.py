@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def ingest(
     config: RunConfig, client: Client, progress: Progress, fresh: bool = False
 ) -> CorpusSummary:
-    """Reads, counts and stores the corpus of `config`; gives a summary of each part.
+    """Read, count and store the corpus of `config`; return a summary of each part.
 
-    Stores that were made from the same documents in the same way are left as they are.
+    Stores that were made from the same documents in the same way are reused.
     """
     check_sources(config)
     with progress.task("look at the documents", unit="bytes") as task:
@@ -67,6 +67,6 @@ def ingest(
 
 
 def check_batch_labels(config: RunConfig) -> None:
-    """The labels that are to be found must be in the store of the batch."""
+    """Check that the batch has the labels that are to be found."""
     if config.evaluation.anomalous:
         check_labels(config, CorpusStore.open(RunLayout(config.output).corpus("test")).labels())

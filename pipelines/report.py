@@ -1,4 +1,4 @@
-"""The result and the stores beside it become a page for people."""
+"""The result and the stores next to it become a page for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from atd_dask.storage.run_layout import RunLayout
 
 
 def write_report(output: str) -> str:
-    """Writes report.html of the run in the folder `output`; gives its path."""
+    """Write report.html for the run in the folder `output`; return its path."""
     path = RunLayout(output).report
     write_file(path, render(read_sources(output)))
     return path

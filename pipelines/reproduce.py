@@ -1,6 +1,7 @@
-"""The paper's tables: ATD over several null models, and every method that it is compared with.
+"""The paper's tables: ATD with several null models, and every method that it is compared with.
 
-Nothing finished is done again: ATD keeps its stages as any run does, the grid each of its points.
+Finished work is never repeated: ATD keeps its stages like any run, and the grid keeps each of its
+points.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ FORMAT = "atd-dask-tables/1"
 
 
 def check_request(names: Sequence[str], corpora: str | None, output: str) -> list[RunConfig]:
-    """The corpora as configurations; whatever is wrong with the request is said before any work."""
+    """Return the corpora as configurations, or raise whatever is wrong with the request before any
+    work starts."""
     check_baselines()
     unique = dict.fromkeys(names)
     return [paper_config(name, corpora, join(output, name)) for name in unique]
@@ -59,7 +61,8 @@ def reproduce(
     client: Client,
     progress: Progress,
 ) -> Iterator[str]:
-    """Markdown, corpus after corpus; the tables of all so far are in the folder `output`."""
+    """Yield Markdown, corpus by corpus; the folder `output` has the tables of all corpora so
+    far."""
     figures = []
     for config in configs:
         one = measure_corpus(config, range(1, n_seeds + 1), Grid(), client, progress)
@@ -89,7 +92,8 @@ def _write_json(figures: Sequence[CorpusFigures]) -> bytes:
 def measure_corpus(
     config: RunConfig, seeds: Sequence[int], grid: Grid, client: Client, progress: Progress
 ) -> CorpusFigures:
-    """ATD with every seed, then the grid, then for each seed the best of it."""
+    """Run ATD with every seed, then the grid, and return the best settings of the grid for each
+    seed."""
     ingest(config, client, progress)
     stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     runs = [_configure_run(config, stores, seed) for seed in seeds]
@@ -115,7 +119,7 @@ def measure_corpus(
         scores = likelihood.score_documents(test, read_model(RunLayout(one.output).model).table)
         trials.append(list_trials(grid, seed, found, scores))
         significant = [len(c.rows_with_copies) for c in result.significant]
-        # Where ATD finds nothing the others may still name one cluster, and a document.
+        # If ATD finds nothing, the others may still name one cluster, and one document.
         sizes = max(len(significant), 1), max(sum(significant), 1)
         tasks.append(Task(labels, anomalous, *sizes))
     methods = [
@@ -132,7 +136,8 @@ def measure_corpus(
 
 
 def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: int) -> RunConfig:
-    """ATD with one seed: the documents and their division stay the same."""
+    """Return the configuration of ATD with one seed; the documents and their split stay the
+    same."""
     train, validation, test = (Source("zarr", stores[part].url) for part in PARTS)
     return replace(
         config,
@@ -145,7 +150,8 @@ def _configure_run(config: RunConfig, stores: Mapping[str, CorpusStore], seed: i
 
 
 def _list_evaluations(results: Sequence[Result]) -> list[Evaluation]:
-    """The corpora of the paper have labels, so every result has one."""
+    """Return the evaluation of each result; the corpora of the paper have labels, so every result
+    has one."""
     return [result.evaluation for result in results if result.evaluation is not None]
 
 

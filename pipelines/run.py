@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
-# Each stage with the name of what it makes.
+# Each stage, and what it makes.
 STAGES: dict[str, tuple[str, Callable[..., Any]]] = {
     "ingest": ("corpus", ingest),
     "train": ("null_model", train),
     "detect": ("result", detect_repeatedly),
 }
-# What each does, in plain words.
+# What each stage does, in plain words.
 MEANINGS = {
     "ingest": "reading the documents and counting their words",
     "train": "learning from the training documents what is usual",
@@ -50,7 +50,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class RunProducts:
-    """What the stages of a run gave; None for those that were not asked for."""
+    """What the stages of a run made; None for stages that did not run."""
 
     corpus: CorpusSummary | None = None
     null_model: ModelSummary | None = None
@@ -66,10 +66,10 @@ def run(
     command: Sequence[str] = (),
     warms: bool = True,
 ) -> RunProducts:
-    """The stages, all or some; what is finished is reused. Gives what each of them made.
+    """Run all stages or some, reusing what is finished; return what each of them made.
 
-    `run.json` tells how it went, also of a run that failed, and names the `command`. With `warms` a
-    worker compiles what detection needs while others read and train.
+    `run.json` records the run, even if it fails, and names the `command`. With `warms`, a worker
+    compiles what detection needs while others read and train.
     """
     claim_folder(config.output)
     with (
@@ -89,7 +89,7 @@ def run(
                         given = do(config, cast("Client", client), progress, fresh)
                         made = replace(made, **{name: given})
             if made.result is not None and not (record.all_reused and has_report(config.output)):
-                record.write("finished")  # the page tells of it
+                record.write("finished")  # the page shows the run
                 with (
                     record.stage("report", fresh=True),
                     progress.stage("report"),
@@ -108,7 +108,7 @@ def run(
             _forget(damaged, stages, error, progress)
             made = run_stages(fresh=False)
     if record.all_reused:
-        progress.say("nothing was to be done")
+        progress.say("nothing to do")
     return made
 
 
@@ -118,7 +118,7 @@ def _forget(
     error: DamagedStoreError,
     progress: Progress,
 ) -> None:
-    """Lets the stages be done again that made stores which are damaged now."""
+    """Make the stages run again whose stores are damaged."""
     for store in damaged:
         forget_stage(store.folder, store.stage)
     missing = [store.stage for store in damaged if store.stage not in stages]
@@ -128,7 +128,7 @@ def _forget(
             " job with atd-dask run"
         ) from error
     for store in damaged:
-        progress.warn(f"{store.path} is damaged: {store.stage} is done again")
+        progress.warn(f"{store.path} is damaged: running {store.stage} again")
 
 
 def _prepare(
@@ -139,7 +139,7 @@ def _prepare(
     progress: Progress,
     client: Client,
 ) -> None:
-    """Makes a cluster ready for a stage, once it is known that the stage needs it."""
+    """Prepare a cluster for a stage, once it is known that the stage needs it."""
     span.enter_context(name_tasks(client, config.name, stage))
     wait_for_worker(client, find_patience(config), progress.warn)
     facts = describe_cluster(client)
@@ -153,5 +153,5 @@ def _prepare(
 
 
 def find_patience(config: RunConfig) -> float:
-    """How many seconds a job waits while nobody works for it."""
+    """Return how many seconds a job waits while no worker works for it."""
     return PATIENCE if config.cluster is None else config.cluster.patience

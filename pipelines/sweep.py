@@ -1,11 +1,10 @@
-"""A scheduled sweep: what is new in a repository is tested against a kept null model.
+"""A scheduled sweep: tests what is new in a repository against a null model that is kept.
 
-A sweep is a small state machine over its folder. It looks for new documents and writes them down
-with a plan; carries the plan out, which makes the folder of a run; and commits by writing the
-state. Killed before the plan, it has not happened; killed after it, the next call goes on with it
-and then looks for what is newer. Nothing but the state says what has been done, and it is written
-whole or not at all. What follows from it, the history and the alerts, is made up for by the next
-call.
+A sweep is a small state machine over its folder. It looks for new documents and stores them with a
+plan, carries the plan out, which makes the folder of a run, and commits by writing the state. If it
+is killed before the plan is written, it has not happened. If it is killed later, the next call
+resumes the plan and then looks for newer documents. Only the state says what has been done, and it
+is written atomically. If the history and the alerts lag behind the state, the next call catches up.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call did: the lines of the history that it added, and all that it had to tell."""
+    """What a call did: the lines that it added to the history, and its alerts."""
 
     lines: tuple[SweepLine, ...]
     alerts: tuple[Alert, ...]
@@ -84,8 +83,8 @@ def sweep(
     progress: Progress,
     command: Sequence[str] = (),
 ) -> Outcome:
-    """Sweeps the repository `corpus.test`; the caller holds the lock of the folder. Stores that are
-    damaged and can be made again are."""
+    """Sweep the repository `corpus.test`; the caller holds the lock of the folder. Damaged stores
+    are made again if possible."""
     check_repository(config)
     claim_folder(config.output)
     with watch_cluster(client, find_patience(config), progress.say, progress.warn):
@@ -104,7 +103,7 @@ def _sweep(
     state = read_state(config.output) or SweepState(key=key)
     if state.key != key:
         raise InputError(
-            f"the sweeps in {config.output} were begun with another corpus.text, compatibility or"
+            f"the sweeps in {config.output} were started with another corpus.text, compatibility or"
             " null_model.topic_model: set it back, or choose another folder with --output"
         )
     unknown = [n for n in config.sweep.dismissed if not 1 <= n <= len(state.clusters)]
@@ -163,7 +162,7 @@ def _carry_out(
     progress: Progress,
     command: Sequence[str],
 ) -> SweepState:
-    """Tests the new documents of a plan, with the window; gives the state after it, committed."""
+    """Test the new documents of a plan together with the window; return the committed state."""
     number, start = plan.sweep, time.monotonic()
     series = continue_series(config, state.series)
     state = replace(state, series=series)
@@ -207,13 +206,13 @@ def _carry_out(
         config, replace(findings.state, sweep=number, segments=plan.segments, pending=pending)
     )
     count(sweeps=1, alarms=len(findings.news))
-    with suppress(Exception):  # what is left lying about does no harm
+    with suppress(Exception):  # leftovers do no harm
         state.journal(config.output).tidy()
     return state
 
 
 def _publish(config: RunConfig, state: SweepState, progress: Progress) -> None:
-    """Brings the history and its page up to the state."""
+    """Bring the history and its page up to date with the state."""
     lines, is_whole = read_history(config.output, state.sweep, progress.warn)
     if not is_whole:
         page = render_history(config.name, lines, say_promise(config))
@@ -223,9 +222,9 @@ def _publish(config: RunConfig, state: SweepState, progress: Progress) -> None:
 def make_model(
     config: RunConfig, state: SweepState, reason: str, client: Client, progress: Progress
 ) -> ModelNote:
-    """Trains the next null model; what is finished of it is reused."""
+    """Train the next null model, reusing what is finished."""
     generation = 1 if state.model is None else state.model.generation + 1
-    progress.say(f"the null model is trained: {reason}", generation=generation)
+    progress.say(f"training the null model: {reason}", generation=generation)
     model_run = model_config(config, generation)
     if state.model is None:
         ingest(model_run, client, progress)

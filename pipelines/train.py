@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig, as_dict
 from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.stages.null_model import train_null_model
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -28,11 +28,11 @@ def train(
     fresh: bool = False,
     folders: RunFolders | None = None,
 ) -> ModelSummary:
-    """Trains the null model of `config` on its training store; gives a summary. `folders` are those
+    """Train the null model of `config` on its training store; return a summary. `folders` are those
     of a repeat.
 
-    A model that was made from the same store in the same way is left as it is, and a training that
-    was cut off goes on.
+    A model that was made from the same store in the same way is reused, and an interrupted training
+    is resumed.
     """
     folders = folders or run_folders(config.output)
     store = CorpusStore.open(RunLayout(config.output).corpus("train"))
@@ -45,14 +45,14 @@ def train(
     layout = folders.model
     checkpoints = Checkpoints(layout.checkpoints("train"), key)
 
-    def load(note: Mapping[str, Any]) -> ModelSummary:
-        # Where the note was written does not matter: the folder may have been moved.
+    def load(note: JsonObject) -> ModelSummary:
+        # The folder may have been moved since the note was written.
         summary = replace(ModelSummary.from_json(note), path=layout.model)
         if not summary.is_whole():
             raise DamagedStoreError(f"{layout.model} is not as it was written")
         return summary
 
-    def describe(summary: ModelSummary) -> dict[str, Any]:
+    def describe(summary: ModelSummary) -> JsonObject:
         return replace(summary, path=layout.relative(summary.path)).to_json()
 
     def make() -> ModelSummary:

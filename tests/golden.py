@@ -50,14 +50,14 @@ def read_pins() -> dict[str, str]:
 
 
 def configure(name: str, output: Path) -> RunConfig:
-    """The job of that name, which writes to `output`."""
+    """The job with this name, writing to `output`."""
     if name == GENERATED:
         return load(ROOT / "conf" / "synthetic.yaml", [f"output={output}", *SHORT])
     return paper_config(name, str(SHARED / "corpora"), str(output))
 
 
 def run_job(config: RunConfig, client: Client | None = None) -> str:
-    """Runs a job, without a cluster if there is no client; gives the SHA-256 of its result."""
+    """Run a job, without a cluster if there is no client; return the SHA-256 of its result."""
     progress = make_progress(quiet=True)
     if client is not None:
         run(config, client, progress)

@@ -451,15 +451,22 @@ def excess(n_found, n_batch, n_usual, n_normal):
 
 
 def chance_of_maximum(value, maxima):
-    """How often a maximum is as large: Gumbel's law with the moments of those that were seen, a
-    little wider because they are few."""
+    """How often a maximum is as large: Gumbel's law with the mean of those that were seen, and
+    their spread as if 40 more with a standard deviation of 3.2 had been seen."""
     n = len(maxima)
     mean = sum(maxima) / n
-    variance = sum((other - mean) ** 2 for other in maxima) / (n - 1) if n > 1 else 0.0
-    scale = max(2.0, (1 + 3 / n) * math.sqrt(6 * variance) / math.pi)
+    around = sum((other - mean) ** 2 for other in maxima) + 40 * 3.2**2
+    scale = math.sqrt(6 * around / (n + 39)) / math.pi
     mode = mean - 0.5772156649015329 * scale
-    chance = 1 - math.exp(-math.exp(-(value - mode) / scale))
-    return max(chance, sum(other >= value for other in maxima) / (n + 1), 1e-6)
+    distance = (value - mode) / scale
+    # The mean and the scale are estimates, and errors of both make large values more probable.
+    distance -= (math.pi**2 / 6 / n + 1.1 * min(max(distance, 0), 20) ** 2 / (n + 40)) / 2
+    chance = 1 - math.exp(-math.exp(-distance)) if distance > -700 else 1.0
+    reaching = sum(other >= value for other in maxima)
+    fewer = sum(math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(reaching))
+    if 1 - fewer < 0.05:  # the law says that so many would hardly have been seen
+        return max(chance, reaching / (n + 1))
+    return max(chance, 1e-6)
 
 
 def measure_telling(probabilities, shared):

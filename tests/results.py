@@ -1,4 +1,4 @@
-"""Results for tests, from what of their JSON matters."""
+"""Results for tests, from the parts of their JSON that matter."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from atd_dask.result_types import Alert, ClusterResult, Result, SweepLine
+from atd_dask.run_types import ClusterFacts, RunRecord
 from atd_dask.storage.stage_notes import PartSummary
 
 AGREEMENT = {"recall": 0.5, "precision": 0.5, "f1": 0.5, "auc": 0.5}
 
 
 def fill_cluster(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a cluster, with what is missing made up."""
+    """The JSON of a cluster, with made-up values for what is missing."""
     cluster: dict[str, Any] = {
         "index": 1,
         "significant": True,
@@ -49,7 +50,7 @@ def make_cluster_result(**told: Any) -> ClusterResult:
 
 
 def make_result(**told: Any) -> Result:
-    """A result; its clusters are given as JSON or made already."""
+    """A result; clusters are given as JSON or as objects."""
     result: dict[str, Any] = {
         "format": "atd-dask-result/1",
         "name": "a batch",
@@ -93,7 +94,7 @@ def _as_json(cluster: ClusterResult | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def make_part(**told: Any) -> PartSummary:
-    """A part of a corpus; copies were not looked for."""
+    """A part of a corpus in which nobody looked for near-duplicates."""
     part = {"path": "", "digest": "", "documents": 0, "copies": None, "tokens": 0, "terms": 0}
     return PartSummary.from_json(
         {**part, "unseen_terms": 0, "unseen_tokens": 0, "skipped": {}, **told}
@@ -125,3 +126,25 @@ def make_alert(sweep: int, *news: Mapping[str, Any]) -> Alert:
     clusters = [{"p_value": 0.001, **one} for one in news]
     told = {"format": "atd-dask-alert/1", "name": "a batch", "sweep": sweep, "clusters": clusters}
     return Alert.from_json({**told, "result": "result.json", "report": "report.html"})
+
+
+def make_run_record(**others: Any) -> RunRecord:
+    """The record of a run on two workers."""
+    usual: dict[str, Any] = {
+        "format": "atd-dask-run/1",
+        "name": "mine",
+        "id": "0123",
+        "status": "finished",
+        "error": None,
+        "command": ("atd-dask", "run", "mine.yaml"),
+        "started": "2026-01-02T00:00:00",
+        "ended": "2026-01-02T00:00:03",
+        "seconds": 3.0,
+        "stages": {},
+        "peak_memory_bytes": 512 * 2**20,
+        "peak_memory_bytes_of": {"client": 512 * 2**20, "workers": 0, "largest_worker": 0},
+        "cluster": ClusterFacts("tcp://x:1", None, 2, 4, 0, 0),
+        "versions": {"python": "3.11.7"},
+        "configuration": {},
+    }
+    return RunRecord(**usual | others)

@@ -1,4 +1,4 @@
-"""A real S3 endpoint for tests, on this machine alone."""
+"""A real S3 endpoint for tests, on this machine."""
 
 from __future__ import annotations
 

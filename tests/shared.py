@@ -1,4 +1,4 @@
-"""The corpora and recorded results that some tests compare with; not part of the project."""
+"""Corpora and recorded results that some tests compare with; they are not part of the project."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARED = Path(
 
 
 def shared(name: str) -> Path:
-    """The path of `name` in the shared folder; the test is skipped where it is absent."""
+    """The path of `name` in the shared folder; skips the test if it is missing."""
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"needs {name} in the folder that ATD_SHARED names ({SHARED})")

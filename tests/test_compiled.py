@@ -1,4 +1,4 @@
-"""Compiled kernels outlive their process, and never the sources that they were made from."""
+"""Compiled kernels outlive their process, but never the source they were made from."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ print(json.dumps({
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A folder with a package of two kernels, of which one calls the other."""
+    """A folder with a package of two kernels, one of which calls the other."""
     package = tmp_path / "sources" / "tiny"
     package.mkdir(parents=True)
     files = {"__init__": "", "jit": JIT, "helper": HELPER, "caller": CALLER}
@@ -100,7 +100,7 @@ def start(tiny: Path, *arguments: str, program: str = PROGRAM) -> subprocess.Pop
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
-    """What a process reports, and its log."""
+    """The report of a process, and its log."""
     try:
         out, log = process.communicate("go\n", timeout=120)
     finally:
@@ -236,7 +236,7 @@ def double(x: int) -> int:
 
 
 def is_compiled(store: Store) -> bool:
-    """Whether a kernel is compiled, rather than loaded, when it is called for the first time."""
+    """Whether a kernel is compiled, rather than loaded, when it is first called."""
     kernel: Any = keep(numba.njit(double), store)
     assert kernel(2) == 4
     return bool(kernel.stats.cache_misses)
@@ -255,7 +255,7 @@ def remove_all(content: bytes) -> bytes:
 
 
 def replace_all(content: bytes) -> bytes:
-    """As another version would that writes something else."""
+    """Write what another version would write."""
     return hashlib.sha256(b"nonsense").digest() + b"nonsense"
 
 
@@ -315,7 +315,7 @@ def test_code_that_others_could_have_written_is_not_loaded(
     elif os.geteuid() == 0:
         os.chown(opened, 65534, 65534)
     else:
-        pytest.skip("only root can give a folder to somebody else")
+        pytest.skip("needs root, to change the owner of a folder")
     store = Store(module)
     assert is_compiled(store)
     assert is_compiled(store)

@@ -23,7 +23,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def problem():
-    """Normal documents on three topics, and 15 in the batch with a fourth on half of each."""
+    """Normal documents on three topics, and 15 in the batch that are half about a fourth."""
     rng = np.random.default_rng(8)
     topics = 0.8 * rng.dirichlet(np.full(N_WORDS, 0.05), 4) + 0.2 / N_WORDS
 

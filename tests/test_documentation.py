@@ -1,4 +1,4 @@
-"""What the pages say is so: links lead somewhere, and commands, options, keys and paths exist."""
+"""The pages are right: links lead somewhere, and commands, options, keys and paths exist."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MADE = ("runs/", "sweeps/", "repeats/")
 
 
 def list_pages() -> list[Path]:
-    """Every page of the project, those behind links of the file system once."""
+    """Every page of the project; linked ones only once."""
     pages = list(ROOT.glob("*.md"))
     for folder in FOLDERS:
         pages += (ROOT / folder).rglob("*.md")
@@ -69,7 +69,7 @@ def without_code(text: str) -> str:
 
 
 def list_code(text: str) -> list[str]:
-    """Spans of code, and the lines of blocks; one that ends in a backslash goes on."""
+    """Spans of code, and the lines of blocks; a line that ends in a backslash is continued."""
     lines = [
         line for _, block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()
     ]

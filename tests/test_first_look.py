@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).parents[1] / "conf" / "first-look.ipynb"
 
 
 def test_it_is_stored_without_traces():
-    """Neither outputs nor the machine of whoever ran it last."""
+    """It has neither outputs nor details of the machine that ran it last."""
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"
@@ -27,7 +27,7 @@ def test_it_is_stored_without_traces():
 
 
 class Listener(nbclient.NotebookClient):
-    """Executes a notebook and writes down what a displayed line said."""
+    """Executes a notebook, and records what a displayed line said."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -41,8 +41,8 @@ class Listener(nbclient.NotebookClient):
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    """The notebook with its outputs, from a kernel of this Python, the folder that it worked in,
-    and what was shown meanwhile."""
+    """The notebook with its outputs, run by this Python; the folder that it worked in; and what was
+    shown meanwhile."""
     folder = tmp_path_factory.mktemp("first-look")
     notebook = nbformat.read(NOTEBOOK, 4)
     client = Listener(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})

@@ -26,7 +26,7 @@ class InterruptedRunError(Exception):
 
 @pytest.mark.parametrize(("stage", "n_saved"), [("train", 3), ("detect", 6), ("detect", 9)])
 def test_a_resumed_run(tmp_path, monkeypatch, stage, n_saved):
-    """Interrupted after some checkpoints, without a cluster; resumed on one."""
+    """Interrupted after some checkpoints without a cluster; resumed on one."""
     save = Checkpoints.save
     saved = []
 

@@ -22,11 +22,11 @@ WITHOUT_LOGIC = {
 # Modules that one would not test by themselves, and the tests that run them.
 TESTED_BY = {
     "bench/method_figures": "pipelines/test_reproduce.py",
+    "bench/topic_learners": "bench/test_training_quality.py",
     "cli/bench_commands": "bench/test_detection_quality.py",
     "cli/calibrate_command": "pipelines/test_calibrate.py",
     "cli/common_options": "cli/test_command.py",
     "cli/reproduce_command": "pipelines/test_reproduce.py",
-    "distribution/calibration": "distribution/test_detection.py",
     "distribution/checkpointing": "distribution/test_detection.py",
     "distribution/cluster_search": "distribution/test_detection.py",
     "distribution/counting": "pipelines/test_ingest.py",
@@ -34,17 +34,16 @@ TESTED_BY = {
     "distribution/engine/graph": "distribution/test_grids.py",
     "distribution/engine/lazy_client": "pipelines/test_sweep.py",
     "distribution/engine/runner": "distribution/test_detection.py",
-    "distribution/newwords": "kernels/test_newwords.py",
     "distribution/rehearsal": "distribution/engine/test_warming.py",
     "distribution/replicates": "distribution/test_detection.py",
     "distribution/search_space": "distribution/test_shards.py",
     "distribution/vector_batches": "distribution/test_shards.py",
-    "estimators/corpora": "estimators/test_topic_model.py",
     "estimators/given": "test_finding.py",
     "evaluation/problem_documents": "evaluation/test_problems.py",
     "evaluation/problem_tables": "evaluation/test_problem_figures.py",
     "evaluation/trials": "pipelines/test_calibrate.py",
     "findings": "test_finding.py",
+    "json_records": "test_result_types.py",
     "kernels/detection_rules": "config/test_rules.py",
     "kernels/fitters": "kernels/test_alternative.py",
     "kernels/next_document": "kernels/test_alternative.py",
@@ -53,11 +52,14 @@ TESTED_BY = {
     "pipelines/bench": "bench/test_whole_job.py",
     "progress": "cli/test_outputs.py",
     "report/calibration_view": "report/test_view.py",
+    "report/cluster_view": "report/test_view.py",
+    "report/drawing": "report/test_charts.py",
     "report/page": "report/test_view.py",
     "report/paper_page": "pipelines/test_reproduce.py",
     "report/set_up_page": "pipelines/test_calibrate.py",
     "report/sources": "pipelines/test_report.py",
     "report/timeline": "report/test_history.py",
+    "run_types": "cli/test_inspecting.py",
     "stages/batches": "pipelines/test_detect.py",
     "stages/checks": "cli/test_mistakes.py",
     "stages/corpus_making": "pipelines/test_ingest.py",
@@ -92,7 +94,7 @@ TESTED_BY = {
 
 
 def list_modules() -> list[str]:
-    """Every module, by its path below the package; `pipelines` is a room of it."""
+    """Every module, by its path in the package; `pipelines` is one of its rooms."""
     package = [
         file.relative_to(ROOT / "atd_dask")
         for file in (ROOT / "atd_dask").rglob("*.py")

@@ -17,7 +17,7 @@ HEAVY = {"dask", "distributed", "fsspec", "nltk", "numba", "numpy", "pandas", "s
 
 
 def loaded_by(program: str) -> set[str]:
-    """The heavy packages that a program loads, in a process of its own."""
+    """The heavy packages that a program imports, in a process of its own."""
     report = f"{program}\nimport sys; print(*sorted(sys.modules), sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", report], capture_output=True, text=True, timeout=240, check=True
@@ -94,6 +94,51 @@ def test_signatures_are_short() -> None:
         if (count := count_parameters(function)) > MOST_PARAMETERS and name not in LONG_SIGNATURES
     }
     assert long == {}, "group what belongs together in a named tuple or a dataclass"
+
+
+# Types that say nothing of what is inside.
+OPEN_TYPES = {f"{kind}[str, Any]" for kind in ("dict", "Mapping", "MutableMapping")}
+# Where they are right all the same, and why.
+OPEN_ANYWAY = {
+    "atd_dask/estimators/base.py: Estimator.get_params": "scikit-learn's convention",
+    "atd_dask/estimators/text_preparation.py: TextPreparation.get_params": "the same",
+    "atd_dask/json_records.py: JsonObject": "the one alias, for the content of files",
+}
+
+
+def list_types(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The types in the signatures and attributes that other modules may use, and in aliases."""
+    for name, function in list_functions(tree):
+        if not is_private(name):
+            given = function.args
+            for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.kwarg):
+                if one is not None and one.annotation is not None:
+                    yield name, one.annotation
+            if function.returns is not None:
+                yield name, function.returns
+    for part in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+        for node in part.body:
+            if isinstance(node, ast.AnnAssign):
+                yield ast.unparse(node.target), node.annotation
+                if ast.unparse(node.annotation) == "TypeAlias" and node.value is not None:
+                    yield ast.unparse(node.target), node.value
+            elif isinstance(node, ast.Assign):  # an alias, or a value in which no type occurs
+                yield ast.unparse(node.targets[0]), node.value
+
+
+def is_private(name: str) -> bool:
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
+def test_what_passes_between_rooms_has_a_type() -> None:
+    found = {
+        f"{file.relative_to(ROOT)}: {name}"
+        for file, tree in parse_package()
+        for name, annotation in list_types(tree)
+        if not is_private(name)
+        and any(ast.unparse(node) in OPEN_TYPES for node in ast.walk(annotation))
+    }
+    assert found == set(OPEN_ANYWAY), "use a frozen dataclass, a TypedDict or a JsonRecord"
 
 
 def parse_package() -> Iterator[tuple[Path, ast.Module]]:

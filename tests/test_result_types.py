@@ -19,7 +19,7 @@ METRICS = {"recall": 0.5, "precision": 1.0, "f1": 0.75, "auc": 0.25}
 
 
 def make_full() -> Result:
-    """A result with everything that one can have."""
+    """A result with every field."""
     cluster: dict[str, Any] = make_cluster(
         n_copies=1,
         evaluation={"label": "coffee", **METRICS},

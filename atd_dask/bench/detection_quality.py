@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.bench.usage import spread
+from atd_dask.bench.usage import Row, spread
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.loader import make_detection
 from atd_dask.config.paper_corpora import paper_config
@@ -56,8 +56,6 @@ REPLICATES = 200  # of B2: enough for the level 0.01
 TIMED_REPLICATES = 1000
 TIMED_DOCUMENTS = 85  # at most, of the first cluster
 NORMAL_SHARE = 0.25  # of the normal documents, for the batch of another split
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def bench_detection(
             split = _read_split(name, corpora, f"{folder}/{name}", client, ingest, progress)
             models = _train(split, n_seeds, client)
             with progress.task(f"detect {name}", len(variants) * n_seeds, "runs") as task:
-                rows = []
+                rows: list[Row] = []
                 for variant, config in variants.items():
                     runs = []
                     for seed, table in enumerate(models):

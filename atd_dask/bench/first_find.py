@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.bench.usage import Usage, measure, spread
+from atd_dask.bench.usage import Row, Usage, measure, spread
 from atd_dask.errors import AtdError
 from atd_dask.evaluation.generated import Planted, Shape, generate_documents
 from atd_dask.kernels.streams import open_stream
@@ -31,9 +31,7 @@ print(found)
 """
 
 
-def bench_find(
-    n_normal: int, n_batch: int, repeats: int, progress: Progress
-) -> list[dict[str, Any]]:
+def bench_find(n_normal: int, n_batch: int, repeats: int, progress: Progress) -> list[Row]:
     """Measure with an empty cache folder, a new one each time, and again with the filled one."""
     documents = json.dumps(draw_strings(n_normal, n_batch))
     runs: dict[str, list[Usage]] = {"cold": [], "warm": []}

@@ -9,11 +9,11 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.bench.usage import Usage, measure
+from atd_dask.bench.usage import Row, Usage, measure
 from atd_dask.config.run_config import CorpusConfig, RunConfig
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.kernels.streams import open_stream
@@ -28,7 +28,7 @@ N_TOKENS = 100
 N_WORDS = 50_000
 
 
-def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[dict[str, Any]]:
+def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[Row]:
     """Measure ingest of generated documents from jsonl, and scikit-learn's CountVectorizer on the
     same text with the same tokeniser."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
@@ -66,7 +66,7 @@ def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
 
 def _ingest_row(
     path: Path, few: Path, n_docs: int, folder: str, ingest: Ingest, progress: Progress
-) -> dict[str, Any]:
+) -> Row:
     corpus = CorpusConfig(
         train=Source(format="jsonl", path=str(path)), test=Source(format="jsonl", path=str(few))
     )
@@ -77,7 +77,7 @@ def _ingest_row(
     return _row("atd-dask ingest, stores written", n_docs, usage)
 
 
-def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> dict[str, Any]:
+def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> Row:
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer = CountVectorizer(
@@ -95,7 +95,7 @@ def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> dict[str, An
     return _row("scikit-learn CountVectorizer, in memory", n_docs, usage)
 
 
-def _row(name: str, n_docs: int, usage: Usage) -> dict[str, Any]:
+def _row(name: str, n_docs: int, usage: Usage) -> Row:
     return {
         "what": name,
         "documents": n_docs,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.bench.usage import measure
+from atd_dask.bench.usage import Row, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.rules import make_rules
 from atd_dask.config.run_config import DetectionConfig, SignificanceConfig
@@ -43,7 +43,7 @@ AT_ONCE = 10_000
 REPLICATES = 100  # of B2: enough for the level 0.01
 
 
-def bench_batch(n_docs: int, progress: Progress) -> list[dict[str, Any]]:
+def bench_batch(n_docs: int, progress: Progress) -> list[Row]:
     """Find the first cluster of a generated batch, with two workers of one thread each."""
     rules = make_rules(
         DetectionConfig(

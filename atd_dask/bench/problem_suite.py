@@ -28,7 +28,7 @@ from atd_dask.bench.detection_quality import REPLICATES
 from atd_dask.config.loader import make_detection
 from atd_dask.config.paper_corpora import TOPICS, paper_config
 from atd_dask.config.rules import make_rules
-from atd_dask.distribution.calibration import Calibration, calibrate
+from atd_dask.distribution.calibration import Calibration, HeldOutSearches
 from atd_dask.distribution.checkpointing import NoCheckpoints, ignore_progress
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
@@ -45,6 +45,7 @@ from atd_dask.evaluation.problem_figures import (
     judge_null,
     judge_ranking,
     judge_run,
+    judge_searches,
 )
 from atd_dask.evaluation.problem_tables import write_candidates, write_tables
 from atd_dask.evaluation.problems import (
@@ -58,6 +59,7 @@ from atd_dask.evaluation.problems import (
     list_null_splits,
     list_problems,
 )
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.calibration import HeldOutSearch
 from atd_dask.kernels.detection_rules import DetectionRules
@@ -76,13 +78,19 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
-FORMAT = "atd-dask-problems/2"
+FORMAT = "atd-dask-problems/3"
 DRAW = 1  # the seed by which the problems are drawn
 NULL_SEED = 1
 ORDERS = {
     "reuters": OrderRange(TOPICS["reuters"].max, TOPICS["reuters"].min),
     "newsgroups": OrderRange(TOPICS["newsgroups"].max, TOPICS["newsgroups"].min),
     GENERATED: OrderRange(20, 5),
+}
+# The rules to choose from, as settings of `detection`.
+RULES: dict[str, JsonObject] = {
+    "default": {},
+    "paper": {"rules": "paper", "significance": {"replicates": REPLICATES}},
+    "without-new-words": {"unseen": "ignore"},
 }
 SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
 SHORT_TEST = {"replicates": 19, "level": 0.05}
@@ -127,12 +135,9 @@ class Request:
         return any(corpus.startswith(s) or s.startswith(f"{corpus}-") for s in starts)
 
     def make_rules(self) -> DetectionRules:
-        given: dict[str, Any] = {
-            "rules": self.rules,
-            "significance": {"replicates": REPLICATES},
-        }
+        given = RULES[self.rules]
         if self.short:
-            given |= {"significance": SHORT_TEST, "membership": {"replicates": 99}}
+            given = given | {"significance": SHORT_TEST, "membership": {"replicates": 99}}
         rules = make_rules(make_detection(given))
         return replace(rules, searches=min(rules.searches, 3)) if self.short else rules
 
@@ -227,11 +232,10 @@ class ProblemWork:
         size = documents.batches[0].n_docs
         calibration = Calibration(documents.corpora(), self.rules, size, point.seed)
         clock = Clock()
-        support = []
-        if self.rules.searches > 0:
-            searches = calibrate(calibration, Runner(), NoCheckpoints(), ignore_progress)
-            support = [search.support for search in searches]
-        return _pack_facts(clock, {}) | {"support": np.array(support, dtype=np.float64)}
+        searches = HeldOutSearches(calibration, Runner(), NoCheckpoints(), ignore_progress)
+        support = [search.support for search in searches.take(self.rules.searches)]
+        facts = _pack_facts(clock, {"support": support})
+        return facts | {"support": np.array(support, dtype=np.float64)}
 
     def _detect(
         self, point: Point, documents: Documents, table: WordTable, support: Floats | None
@@ -399,6 +403,7 @@ def _write(output: str, request: Request, results: Mapping[Point, Row]) -> str:
     however often and wherever it is measured."""
     problems: dict[str, Row] = {}
     nulls: list[Row] = []
+    searches: list[Row] = []
     seconds: dict[str, dict[str, float]] = {}
     for point, facts in results.items():
         run = f"{point.problem.name} {point.seed}"
@@ -419,11 +424,13 @@ def _write(output: str, request: Request, results: Mapping[Point, Row]) -> str:
             spent |= facts["seconds"]
         elif point.kind == "null":
             nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))
+        elif point.kind == "references":
+            searches.append(judge_searches(point.problem, facts["support"]))
     rows = list(problems.values())
     rules = asdict(request.make_rules())
     content: dict[str, Any] = {"format": FORMAT, "draw": request.draw, "rules": rules}
-    content |= {"problems": rows, "nulls": nulls}
-    text = write_tables(rows, nulls, seconds)
+    content |= {"problems": rows, "nulls": nulls, "searches": searches}
+    text = write_tables(rows, nulls, searches, seconds)
     _write_json(join(output, "problems.json"), content)
     _write_json(join(output, "times.json"), seconds)
     write_file(join(output, "problems.md"), f"{text}\n{write_candidates(rows, nulls)}".encode())

@@ -21,15 +21,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.bench.usage import spread
+from atd_dask.bench.usage import Row, spread
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.observation import describe_cluster
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.run_layout import RunLayout
 
@@ -122,7 +123,7 @@ class World:
         topics: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return topics
 
-    def draw_day(self, day: int, n_docs: int) -> Iterator[dict[str, Any]]:
+    def draw_day(self, day: int, n_docs: int) -> Iterator[JsonObject]:
         """Draw the documents of a day; day 0 is before the first sweep."""
         stream = open_stream(self.seed, f"sweeps/day {day}")
         topics = self.topics(day)
@@ -143,7 +144,7 @@ class World:
         subject: int,
         outbreak: Outbreak | None,
         id: str,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         mixture = (1 - DOMINANT) / N_SUBJECTS * topics.sum(axis=0) + DOMINANT * topics[subject]
         if outbreak is not None:
             unusual = np.zeros(len(mixture))
@@ -170,7 +171,7 @@ def _spell(number: int) -> str:
 class Course:
     """The outcome of a simulation."""
 
-    lines: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[JsonObject] = field(default_factory=list)
     found: dict[int, list[tuple[int, list[str]]]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     idle_seconds: list[float] = field(default_factory=list)
@@ -191,7 +192,7 @@ class Simulation:
 
 def bench_sweeps(
     asked: Simulation, folder: str | None, overrides: Sequence[str], progress: Progress
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Simulate the days, and return rows for the outbreaks, the false alarms and the times."""
     overrides = (f"sweep.false_alarms.per_year={asked.per_year}", *overrides)
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as scratch:
@@ -242,7 +243,7 @@ def simulate(
     return course
 
 
-def _write(path: Path, documents: Iterator[dict[str, Any]]) -> None:
+def _write(path: Path, documents: Iterator[JsonObject]) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text("".join(json.dumps(document) + "\n" for document in documents))
     partial.rename(path)
@@ -282,7 +283,7 @@ def _kill(home: Path, arguments: Sequence[str], delay: float) -> bool:
 
 
 def _read_clusters(
-    home: Path, lines: Sequence[dict[str, Any]]
+    home: Path, lines: Sequence[JsonObject]
 ) -> dict[int, list[tuple[int, list[str]]]]:
     """Map each cluster to the sweeps that reported it, with the ids reported."""
     found: dict[int, list[tuple[int, list[str]]]] = {}
@@ -296,12 +297,12 @@ def _read_clusters(
     return found
 
 
-def make_rows(world: World, course: Course, asked: float) -> list[dict[str, Any]]:
+def make_rows(world: World, course: Course, asked: float) -> list[Row]:
     """Make a row for each outbreak, the false alarms and how many were accepted, and the times.
 
     An outbreak is in time if a sweep reported it at most two days after its last day.
     """
-    rows = []
+    rows: list[Row] = []
     true: set[int] = set()
     for outbreak in world.outbreaks:
         mark = f" outbreak {outbreak.number} "

@@ -1,5 +1,5 @@
-"""Measuring passes of training over generated documents on a cluster: what a token costs, what
-comes to the client, and how both grow with the number of documents.
+"""Measures passes of training over generated documents on a cluster: what a token costs, how much
+is sent to the client, and how both grow with the number of documents.
 
 The documents are those of `large_batch`, with nothing planted.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atd_dask.bench.large_batch import N_TOPICS, write_part
-from atd_dask.bench.usage import Usage, measure
+from atd_dask.bench.usage import Row, Usage, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
-ASSIGN_PASSES = 3  # before documents may have several topics
-FIT_PASSES = 3  # that are measured; one before them compiles what is not compiled yet
+ASSIGN_PASSES = 3  # passes before documents may have several topics
+FIT_PASSES = 3  # passes that are measured; one before them compiles what is not compiled yet
 WORKERS = 2
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The fit passes over one corpus."""
+    """The measured passes over one corpus."""
 
     n_docs: int
     n_tokens: int
-    usage: Usage  # of all passes and all processes
+    usage: Usage  # of all passes and processes
     bytes_received: int  # in a pass
-    client_bytes: int  # of memory, in the end
+    client_bytes: int  # of memory, at the end
 
     @property
     def cpu_seconds(self) -> float:
-        """Of a pass."""
+        """CPU seconds of a pass."""
         return self.usage.cpu_seconds / FIT_PASSES
 
 
-def bench_passes(sizes: Sequence[int], progress: Progress) -> list[dict[str, object]]:
-    """A row for each number of documents, with two workers of one thread. The exponent is that of
-    CPU time as a power of the number of documents, from the row before."""
+def bench_passes(sizes: Sequence[int], progress: Progress) -> list[Row]:
+    """Return a row for each number of documents, with two workers of one thread. The exponent is
+    that of CPU time as a power of the number of documents, compared with the row before."""
     options = ClusterOptions(local=LocalOptions(workers=WORKERS, threads=1))
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     before: Measured | None = None
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
@@ -72,7 +72,7 @@ def bench_passes(sizes: Sequence[int], progress: Progress) -> list[dict[str, obj
     return rows
 
 
-def tabulate(now: Measured, before: Measured | None) -> dict[str, object]:
+def tabulate(now: Measured, before: Measured | None) -> Row:
     exponent = ""
     if before is not None:
         more = math.log(now.cpu_seconds / before.cpu_seconds)
@@ -80,10 +80,10 @@ def tabulate(now: Measured, before: Measured | None) -> dict[str, object]:
     return {
         "documents": now.n_docs,
         "tokens": now.n_tokens,
-        "seconds a pass": f"{now.usage.seconds / FIT_PASSES:.2f}",
-        "CPU seconds a pass": f"{now.cpu_seconds:.2f}",
-        "tokens a CPU second": round(now.n_tokens / now.cpu_seconds),
-        "bytes to the client a pass": now.bytes_received,
+        "seconds per pass": f"{now.usage.seconds / FIT_PASSES:.2f}",
+        "CPU seconds per pass": f"{now.cpu_seconds:.2f}",
+        "tokens per CPU second": round(now.n_tokens / now.cpu_seconds),
+        "bytes to the client per pass": now.bytes_received,
         "megabytes of the client": round(now.client_bytes / 1e6),
         "exponent": exponent,
     }

@@ -15,31 +15,33 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atd_dask.bench.usage import spread
+from atd_dask.bench.topic_learners import (
+    FLOOR,
+    METHODS,
+    Halves,
+    Learned,
+    Material,
+    complete_documents,
+    learn_ptm,
+)
+from atd_dask.bench.usage import Row, spread
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.paper_corpora import paper_config
-from atd_dask.config.run_config import RunConfig, TopicsConfig
+from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import run_on_workers
 from atd_dask.distribution.training import Training, train_restarts
 from atd_dask.errors import InputError, UserError
-from atd_dask.estimators.corpora import as_corpus
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel
-from atd_dask.kernels.fitting import fit_block
-from atd_dask.kernels.model import Floats, WordTable
-from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
-from atd_dask.kernels.word_switches import make_table
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.run_layout import RunLayout
 
@@ -50,45 +52,7 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 PACKAGES = ("gensim", "sklearn", "tomotopy")
-GENSIM_PASSES = 10
-TOMOTOPY_ITERATIONS = 1000
-SMOOTHING = 1000.0  # tokens; anything from 300 to 3000 makes little difference
 RESTARTS = 4  # on one worker, and on two
-
-# The smallest probability of a word, so that its logarithm is finite. It is far below what any
-# method would predict; a larger one would favour methods that rule words out.
-FLOOR = 1e-300
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Halves:
-    """Test documents in two halves, documents × words."""
-
-    observed: csr_matrix
-    held_out: csr_matrix
-
-
-@dataclass(frozen=True)
-class Material:
-    """A corpus prepared for measurement."""
-
-    name: str
-    topics: TopicsConfig
-    store: CorpusStore  # of the training documents
-    train: csr_matrix
-    halves: Halves
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What a method learned from the training documents and the observed halves."""
-
-    words: Floats  # topics × words: probabilities
-    proportions: Floats  # documents × topics
-    n_parameters: int
-    cpu_seconds: float
 
 
 @dataclass(frozen=True)
@@ -168,159 +132,6 @@ def split_halves(documents: csr_matrix, known: np.ndarray[Any, Any]) -> Halves:
         return whole[lengths >= 2]
 
     return Halves(collect(in_first), collect(~in_first))
-
-
-def complete_documents(
-    proportions: Floats, words: Floats, held_out: csr_matrix
-) -> tuple[float, int]:
-    """Return the log-likelihood per word of the held-out tokens, and how many of them were raised
-    to `FLOOR`."""
-    entries = held_out.tocoo()
-    probabilities = np.einsum("ek,ke->e", proportions[entries.row], words[:, entries.col])
-    logs = np.log(np.maximum(probabilities, FLOOR))
-    n_low = int(entries.data[probabilities < FLOOR].sum())
-    return float(entries.data @ logs / entries.data.sum()), n_low
-
-
-def count_lda_parameters(n_topics: int, n_words: int) -> int:
-    """Count free parameters: every topic has a probability for every word, summing to one."""
-    return n_topics * (n_words - 1)
-
-
-def count_parameters(table: WordTable) -> int:
-    """Count free parameters: the topic-specific words, and the words of the shared model."""
-    return len(table.probabilities) + int(np.count_nonzero(table.shared))
-
-
-def _clock(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return the result of `work` and its CPU time, with linear algebra on one thread."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        start = time.process_time()
-        result = work()
-        return result, time.process_time() - start
-
-
-def learn_ptm(
-    material: Material, n_topics: int | tuple[int, int], seed: int
-) -> tuple[ParsimoniousTopicModel, Learned]:
-    """Fit the parsimonious topic model at one order, or at the best of a range (least, most)."""
-    model = ParsimoniousTopicModel(n_topics, step=material.topics.step, random_state=seed)
-    _, seconds = _clock(lambda: model.fit(material.train))
-    proportions = model.transform(material.halves.observed)
-    n_parameters = count_parameters(model.model_.table)
-    return model, Learned(model.components_, proportions, n_parameters, seconds)
-
-
-def learn_smoothed(material: Material, n_topics: int, seed: int) -> Learned:
-    """Fit the same topics with their own probability of every word: its expected count, smoothed
-    with `SMOOTHING` tokens of the shared model. The difference is the cost of parsimony."""
-    model = ParsimoniousTopicModel(n_topics, random_state=seed)
-    train, _ = as_corpus(material.train, None)
-    block = train.rows(0, train.n_docs)
-
-    def learn() -> Floats:
-        table = model.fit(material.train).model_.table
-        expected = collect_block(block, table, fit_block(block, table).proportions)
-        words = SMOOTHING * np.tile(table.shared, (table.n_topics, 1))
-        topics = np.repeat(np.arange(table.n_topics), np.diff(expected.indptr))
-        words[topics, expected.words] += expected.mass
-        smoothed: Floats = words / words.sum(axis=1, keepdims=True)
-        return smoothed
-
-    words, seconds = _clock(learn)
-    table = make_table(model.model_.table.shared, np.ones(words.shape, np.bool_), words)
-    observed, _ = as_corpus(material.halves.observed, None)
-    fit = fit_block(observed.rows(0, observed.n_docs), table)
-    n_parameters = count_lda_parameters(*words.shape)
-    return Learned(words, fit.proportions.dense(len(words)), n_parameters, seconds)
-
-
-def learn_sklearn(method: str, material: Material, n_topics: int, seed: int) -> Learned:
-    """Fit scikit-learn's LDA; the method is `batch` or `online`."""
-    from sklearn.decomposition import LatentDirichletAllocation
-
-    model = LatentDirichletAllocation(n_topics, learning_method=method, random_state=seed, n_jobs=1)
-    _, seconds = _clock(lambda: model.fit(material.train))
-    words = model.components_ / model.components_.sum(axis=1, keepdims=True)
-    return _learned(words, model.transform(material.halves.observed), seconds)
-
-
-def learn_gensim(material: Material, n_topics: int, seed: int) -> Learned:
-    """Fit gensim's LDA."""
-    from gensim.models import LdaModel
-
-    n_words = material.train.shape[1]
-    documents = list(_pairs(material.train))
-    model, seconds = _clock(
-        lambda: LdaModel(
-            documents,
-            num_topics=n_topics,
-            id2word={word: str(word) for word in range(n_words)},
-            passes=GENSIM_PASSES,
-            random_state=seed,
-        )
-    )
-    observed = list(_pairs(material.halves.observed))
-    proportions = np.zeros((len(observed), n_topics))
-    for row, document in enumerate(observed):
-        for topic, share in model.get_document_topics(document, minimum_probability=0):
-            proportions[row, topic] = share
-    return _learned(model.get_topics(), proportions, seconds)
-
-
-def _pairs(documents: csr_matrix) -> Iterator[list[tuple[int, int]]]:
-    for row in documents:
-        yield list(zip(row.indices.tolist(), row.data.tolist(), strict=True))
-
-
-def learn_tomotopy(material: Material, n_topics: int, seed: int) -> Learned:
-    """Fit tomotopy's LDA, which uses Gibbs sampling."""
-    with warnings.catch_warnings():
-        # Its compiled types lack an attribute that Python expects.
-        warnings.filterwarnings("ignore", "builtin type", DeprecationWarning)
-        import tomotopy
-
-    model = tomotopy.LDAModel(k=n_topics, seed=seed)
-    for document in _tokens(material.train):
-        if document:
-            model.add_doc(document)
-    _, seconds = _clock(lambda: model.train(TOMOTOPY_ITERATIONS, workers=1))
-    words = np.zeros((n_topics, material.train.shape[1]))
-    columns = np.array([int(word) for word in model.used_vocabs])
-    for topic in range(n_topics):
-        words[topic, columns] = model.get_topic_word_dist(topic)
-    observed = [model.make_doc(document) for document in _tokens(material.halves.observed)]
-    proportions, _ = model.infer(observed, workers=1)
-    return _learned(words, np.array(proportions), seconds)
-
-
-def _tokens(documents: csr_matrix) -> Iterator[list[str]]:
-    for row in documents:
-        yield list(map(str, np.repeat(row.indices, row.data).tolist()))
-
-
-def _learned(words: Floats, proportions: Floats, seconds: float) -> Learned:
-    """Return what an LDA learned, with single precision renormalised to sums of one."""
-    words = words.astype(np.float64)
-    proportions = proportions.astype(np.float64)
-    return Learned(
-        words / words.sum(axis=1, keepdims=True),
-        proportions / proportions.sum(axis=1, keepdims=True),
-        count_lda_parameters(*words.shape),
-        seconds,
-    )
-
-
-METHODS: dict[str, Callable[[Material, int, int], Learned]] = {
-    "PTM, this number of topics": lambda *given: learn_ptm(*given)[1],
-    "PTM, every word smoothed": learn_smoothed,
-    "scikit-learn LDA, batch": partial(learn_sklearn, "batch"),
-    "scikit-learn LDA, online": partial(learn_sklearn, "online"),
-    "gensim LDA": learn_gensim,
-    "tomotopy LDA": learn_tomotopy,
-}
 
 
 def _search(material: Material, n_seeds: int, progress: Progress) -> list[SelectedOrder]:
@@ -430,7 +241,7 @@ def measure_workers(material: Material, progress: Progress) -> list[Row]:
 
 def measure_start(progress: Progress) -> list[Row]:
     """Measure the time from the start of a process to a trained small model."""
-    rows = []
+    rows: list[Row] = []
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-kernels-") as cache,
         progress.task("start afresh", 2, "processes") as task,
@@ -438,9 +249,10 @@ def measure_start(progress: Progress) -> list[Row]:
         for what in ("nothing compiled", "kernels in the cache"):
             start = time.perf_counter()
             start_process(cache)
-            rows.append({"what": f"a new process, {what}", "seconds": time.perf_counter() - start})
+            seconds = time.perf_counter() - start
+            rows.append({"what": f"a new process, {what}", "seconds": f"{seconds:.1f}"})
             task.advance()
-    return [{**row, "seconds": f"{row['seconds']:.1f}"} for row in rows]
+    return rows
 
 
 def start_process(cache: str) -> None:

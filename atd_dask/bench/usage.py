@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from atd_dask.evaluation.comparison import Spread
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     # The stage of the pipelines.
     Ingest = Callable[[RunConfig, Client, Progress], CorpusSummary]
+
+
+# A row of a printed table: a value for each column.
+Row: TypeAlias = dict[str, str | int | float]
 
 
 @dataclass

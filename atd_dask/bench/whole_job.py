@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.bench.usage import measure
+from atd_dask.bench.usage import Row, measure
 from atd_dask.config.paper_corpora import paper_config
 from atd_dask.config.settings import key_name
 from atd_dask.errors import AtdError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-c", "from atd_dask.cli.command import main; main()")
 
 
-def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[str, Any]]:
+def bench_job(name: str, corpora: str | None, progress: Progress) -> list[Row]:
     """Measure the job of a corpus in a process of its own, twice: the second time everything is
     compiled."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
@@ -49,7 +49,7 @@ def bench_job(name: str, corpora: str | None, progress: Progress) -> list[dict[s
                     "cpu_seconds": round(usage.cpu_seconds, 1),
                     "peak_gigabytes": round(usage.peak_bytes / 1e9, 2),
                 }
-                | {stage: round(entry["seconds"], 1) for stage, entry in record["stages"].items()}
+                | {name: round(stage.seconds, 1) for name, stage in record.stages.items()}
             )
         return rows
 

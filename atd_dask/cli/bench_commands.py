@@ -12,6 +12,7 @@ from atd_dask.cli.stopping import stopping_on_request
 from atd_dask.wording import clean
 
 if TYPE_CHECKING:
+    from atd_dask.bench.usage import Row
     from atd_dask.progress import Progress
 
 
@@ -109,7 +110,7 @@ def bench_detect(
 @click.option("--short", is_flag=True, help="Only a few small generated problems.")
 @click.option(
     "--rules",
-    type=click.Choice(["default", "paper"]),
+    type=click.Choice(["default", "paper", "without-new-words"]),
     default="default",
     help="The rules of detection.",
 )
@@ -230,7 +231,7 @@ def bench_sweeps(
     _print_rows(measure(Simulation(**options), folder, overrides, progress))
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
+def _print_rows(rows: list[Row]) -> None:
     from atd_dask.cli.printing import print_table
 
     lines = [[_show(value) for value in row.values()] for row in rows]

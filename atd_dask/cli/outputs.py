@@ -12,13 +12,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from atd_dask.progress import Level, Origin, Progress, PythonWarnings, Task
+from atd_dask.progress import Facts, Level, Origin, Progress, PythonWarnings, Task
 from atd_dask.wording import clean, hide_credentials
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class NotebookLine(PythonWarnings):
         show: Any = display  # untyped
         self._line = show({"text/plain": ""}, raw=True, display_id=True)
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         super().show_message(level, message, facts)
         if level == "info":
             self._write(_phrase(level, message, facts))
@@ -124,7 +124,7 @@ class PlainLines:
         self._stream = stream
         self._pace = _Pace(seconds)
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         for line in message.splitlines():
             self._write(_phrase(level, line, facts))
 
@@ -144,7 +144,7 @@ class JsonLines:
         self._stream = stream
         self._pace = _Pace(seconds)
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         self._write(level, None, "message", {"message": message, **facts})
 
     def show_task(self, event: str, task: Task) -> None:
@@ -155,7 +155,7 @@ class JsonLines:
             facts = {**progress, "seconds": seconds, **note, **task.facts}
             self._write("info", task.stage, event, facts)
 
-    def _write(self, level: Level, task: str | None, event: str, facts: dict[str, Any]) -> None:
+    def _write(self, level: Level, task: str | None, event: str, facts: Facts) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "level": level, **asdict(self.origin), "task": task, "event": event}
         line["facts"] = _fit_for_json(facts)
@@ -170,7 +170,7 @@ def _fit_for_json(value: Any) -> Any:
         return hide_credentials(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): _fit_for_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_fit_for_json(part) for part in value]
@@ -188,7 +188,7 @@ class TerminalBars:
         self._bars: Bars | None = None
         self._numbers: dict[Task, Any] = {}
 
-    def show_message(self, level: Level, message: str, facts: dict[str, Any]) -> None:
+    def show_message(self, level: Level, message: str, facts: Facts) -> None:
         from rich.text import Text
 
         style = {"info": "", "warning": "yellow", "error": "red"}[level]
@@ -274,14 +274,14 @@ def _show_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _join(facts: dict[str, Any]) -> str:
+def _join(facts: Facts) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def _phrase(level: Level, line: str, facts: dict[str, Any]) -> str:
+def _phrase(level: Level, line: str, facts: Facts) -> str:
     prefix = "" if level == "info" else f"{level}: "
     return f"{prefix}{line}{_in_brackets(facts)}"
 
 
-def _in_brackets(facts: dict[str, Any]) -> str:
+def _in_brackets(facts: Facts) -> str:
     return f" ({_join(facts)})" if facts else ""

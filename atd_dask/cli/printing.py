@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.report.dates import show_moment
 from atd_dask.result_types import Alert, ClusterResult, CopyGroup, Result, SweepLine
@@ -13,6 +13,7 @@ from atd_dask.storage.run_layout import RunLayout
 from atd_dask.wording import clean, fold, measure, shorten
 
 if TYPE_CHECKING:
+    from atd_dask.run_types import RunRecord
     from atd_dask.storage.runs import RunSummary
     from atd_dask.storage.stage_notes import CorpusSummary, ModelSummary
 
@@ -223,7 +224,7 @@ def print_sweeps(output: str, lines: Sequence[SweepLine], alerts: Sequence[Alert
         )
     for alert in alerts:
         for cluster in alert.clusters:
-            news = "is new" if cluster.kind == "new" else "goes on"
+            news = "is new" if cluster.kind == "new" else "continues"
             words = " ".join(cluster.forms[:SHOWN_WORDS])
             _print_line(
                 f"sweep {alert.sweep}: cluster {cluster.cluster} {news},"
@@ -251,26 +252,22 @@ def print_run(summary: RunSummary) -> None:
     print_places(summary.places)
 
 
-def _describe_run(run: Mapping[str, Any]) -> Iterator[str]:
-    error = f", {run['error']}" if run["error"] else ""
-    yield f"{run['name']}: {run['status']} after {run['seconds']:,.1f} s{error}"
-    yield f"started: {show_moment(run['started'])}"
-    for name, stage in run["stages"].items():
-        made = stage["made"]
-        seconds = (made or stage)["seconds"]
-        reused = ", reused" if stage["reused"] else ""
-        yield f"{name}: {seconds:,.1f} s{reused if made else ', not finished'}"
-    cluster = run["cluster"]
-    if cluster is not None:
-        yield (
-            f"cluster: {cluster['workers']} workers, {cluster['threads']} threads at"
-            f" {cluster['address']}"
-        )
-    yield f"peak memory: {run['peak_memory_bytes'] / 2**20:,.0f} MiB"
-    yield "versions: " + ", ".join(f"{name} {value}" for name, value in run["versions"].items())
+def _describe_run(run: RunRecord) -> Iterator[str]:
+    error = f", {run.error}" if run.error else ""
+    yield f"{run.name}: {run.status} after {run.seconds:,.1f} s{error}"
+    yield f"started: {show_moment(run.started)}"
+    for name, stage in run.stages.items():
+        reused = ", reused" if stage.reused else ""
+        ending = reused if stage.made else ", not finished"
+        yield f"{name}: {stage.seconds_to_make:,.1f} s{ending}"
+    if run.cluster is not None:
+        workers, threads = run.cluster.workers, run.cluster.threads
+        yield f"cluster: {workers} workers, {threads} threads at {run.cluster.address}"
+    yield f"peak memory: {run.peak_memory_bytes / 2**20:,.0f} MiB"
+    yield "versions: " + ", ".join(f"{name} {value}" for name, value in run.versions.items())
 
 
-def format_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+def format_facts(facts: Mapping[str, object], indent: str = "") -> Iterator[str]:
     """Yield a line for each fact; nested facts follow, indented."""
     for name, value in facts.items():
         if isinstance(value, Mapping):

@@ -150,10 +150,10 @@ class _Checks:
         significance = self._config.detection.significance
         least, repeats = 1 / (significance.replicates + 1), self._config.detection.repeats
         together = ""
-        if repeats > 1 and not significance.searches:
+        if repeats > 1:
             least = combine_p_values([least] * repeats)
             together = f" in {repeats} repeats"
-        if least > significance.level:
+        if least > significance.level and not significance.searches:
             self._note(
                 "detection.significance.replicates",
                 f"must be enough for a p-value of {significance.level:g}, got"
@@ -200,7 +200,7 @@ class _Checks:
         if given and not self._config.detection.significance.searches:
             self._note(
                 f"{key}.{given[0]}",
-                "must stand with detection.significance.searches of at least 1, got 0: the"
+                "needs detection.significance.searches of at least 1, got 0: the"
                 " bootstrap alone does not say how often a search finds something by chance",
                 "detection.significance.searches",
             )

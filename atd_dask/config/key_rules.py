@@ -79,13 +79,12 @@ RULES: RuleTable = {
         "kwargs": Rule("what the class is called with"),
         "adapt": Rule("what its method adapt is called with, such as minimum and maximum"),
         "patience": Rule(
-            "seconds that a job waits while no worker is at work for it, before it ends and can be"
+            "seconds that a job waits while no worker works for it; then it ends, and can be"
             " resumed",
             more_than=0,
         ),
         "worker_timeout": Rule(
-            "seconds after which a worker that is not heard of is given up, on a cluster that the"
-            " job starts",
+            "seconds of silence after which a worker is given up, on a cluster that the job starts",
             more_than=0,
         ),
         "security": Rule("TLS, with PEM files"),

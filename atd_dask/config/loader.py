@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from atd_dask.config.builder import Builder
 from atd_dask.config.consistency import check
@@ -27,6 +26,7 @@ from atd_dask.config.yaml_nodes import (
     read_mapping,
 )
 from atd_dask.errors import ConfigError
+from atd_dask.json_records import Json
 from atd_dask.text import datasets
 from atd_dask.wording import clean
 
@@ -88,7 +88,7 @@ def load(
     return config
 
 
-def make_detection(settings: Mapping[str, Any]) -> DetectionConfig:
+def make_detection(settings: Mapping[str, Json]) -> DetectionConfig:
     """Build the section `detection` from Python values, by the rules of a configuration."""
     try:
         text = json.dumps({"detection": dict(settings)})

@@ -10,7 +10,6 @@ from atd_dask.config.loader import make_detection
 from atd_dask.config.run_config import (
     DATASETS,
     CorpusConfig,
-    DetectionConfig,
     EvaluationConfig,
     NullModelConfig,
     RunConfig,
@@ -34,7 +33,6 @@ TOPICS = {
     "newsgroups": TopicsConfig(max=40, min=10),
     "synthetic": TopicsConfig(max=15, min=5),
 }
-REPLICATES = {"reuters": 2000, "newsgroups": 1000, "synthetic": 1000}
 
 
 def paper_config(name: str, corpora: str | None, output: str) -> RunConfig:
@@ -50,7 +48,6 @@ def paper_config(name: str, corpora: str | None, output: str) -> RunConfig:
         output=output,
         corpus=_dataset(name) if corpora is None else _prepared(name, corpora),
         null_model=NullModelConfig(topics=TOPICS[name]),
-        detection=DetectionConfig(significance=SignificanceConfig(replicates=REPLICATES[name])),
         evaluation=EvaluationConfig(anomalous=ANOMALOUS[name]),
     )
 

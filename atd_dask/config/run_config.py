@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from atd_dask.config.cluster_options import ClusterOptions
 from atd_dask.config.settings import Rule, key_name
 from atd_dask.config.sweep_config import SweepConfig
+from atd_dask.json_records import JsonObject
 from atd_dask.text.options import Source, TextOptions
 
 DATASETS = ("reuters", "newsgroups", "synthetic")
@@ -157,16 +158,16 @@ class MembershipConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SignificanceConfig:
-    """The test of a grown cluster: B2 of the paper."""
+    """What makes a cluster significant: held-out searches, and B2 of the paper."""
 
-    replicates: Annotated[int, Rule("bootstrap clusters for each test", at_least=1)] = 1000
+    replicates: Annotated[int, Rule("bootstrap clusters for each test", at_least=1)] = 99
     level: Annotated[
         float, Rule("the largest p-value that is significant", more_than=0, less_than=1)
     ] = 0.01
     searches: Annotated[
         int,
         Rule(
-            "the number of searches in held-out normal documents, which give the p-value that"
+            "the most searches in held-out normal documents, which give the p-value that"
             " decides; with 0, as in the paper, the bootstrap decides",
             at_least=0,
         ),
@@ -322,9 +323,9 @@ def as_dict(part: Any) -> Any:
     return part
 
 
-def as_single(config: DetectionConfig) -> dict[str, Any]:
+def as_single(config: DetectionConfig) -> JsonObject:
     """Return the settings that a single detection depends on: all but the number of repeats."""
-    settings: dict[str, Any] = as_dict(config)
+    settings: JsonObject = as_dict(config)
     del settings["repeats"]
     return settings
 

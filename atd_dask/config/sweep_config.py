@@ -75,7 +75,7 @@ class FalseAlarmsConfig:
     per_year: Annotated[
         float | None,
         Rule(
-            "at most so many false alarms a year on average; stands without `share`",
+            "at most this many false alarms a year on average; not together with `share`",
             more_than=0,
             default_words="`null`: every sweep is tested at `detection.significance.level`",
         ),
@@ -83,7 +83,7 @@ class FalseAlarmsConfig:
     share: Annotated[
         float | None,
         Rule(
-            "at most this share of all alarms is false on average; stands without `per_year`",
+            "at most this share of all alarms is false on average; not together with `per_year`",
             more_than=0,
             less_than=1,
         ),

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
-from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, SearchesDone
 from atd_dask.distribution.cluster_search import grow_groups, list_candidates, rank
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.vector_batches import is_small, open_vectors
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus, draw_held_out
+from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus, draw_held_out, is_certain
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 
 # How many documents and words of a held-out search are kept, for people to look at.
 NAMED_DOCUMENTS = 3
 NAMED_WORDS = 8
+
+# The searches that every decision rests on.
+FEW_SEARCHES = 19
 
 
 @dataclass(frozen=True)
@@ -48,27 +52,55 @@ def check_size(calibration: Calibration, n_docs: int) -> None:
         )
 
 
-def calibrate(
-    calibration: Calibration, runner: Runner, checkpointer: Checkpointer, on_progress: OnProgress
-) -> tuple[HeldOutSearch, ...]:
-    """Run all held-out searches, once for all clusters.
+@dataclass
+class HeldOutSearches:
+    """The searches in held-out documents, run as far as decisions need them.
 
-    Searches in small batches run in parallel, a task each. In large batches every step of a search
-    is distributed.
+    A cluster is compared with the first 19 searches, then with twice as many and one more, until
+    the decision is certain or there are `rules.searches` of them. So its p-value does not depend on
+    how many others needed.
     """
-    searches = list(checkpointer.load_calibration())
-    waiting = range(len(searches), calibration.rules.searches)
-    found: Iterable[HeldOutSearch]
-    if is_small(draw_held_out(calibration.normal, calibration.n_batch, calibration.seed, 0)[0]):
-        found = runner.map(search_held_out, calibration, waiting)
-    else:
-        found = (search_held_out(calibration, index, runner) for index in waiting)
-    for one in found:
-        searches.append(one)
-        checkpointer.save_calibration(searches)
-        largest = max(search.support for search in searches)
-        on_progress("searches", {"done": len(searches), "largest_support": largest})
-    return tuple(searches)
+
+    calibration: Calibration
+    runner: Runner
+    checkpointer: Checkpointer
+    on_progress: OnProgress
+
+    @cached_property
+    def _found(self) -> list[HeldOutSearch]:
+        return list(self.checkpointer.load_calibration())
+
+    def compare(self, cluster: FoundCluster) -> FoundCluster:
+        """Judge a cluster: it is significant if held-out searches rarely find as much support."""
+        rules = self.calibration.rules
+        n = min(FEW_SEARCHES, rules.searches)
+        while True:
+            judged = compare_with_calibration(cluster, self.take(n), rules.level)
+            if n == rules.searches or is_certain(judged.deciding_p_value, rules.level, n):
+                return judged
+            n = min(2 * n + 1, rules.searches)
+
+    def take(self, n: int) -> tuple[HeldOutSearch, ...]:
+        """Return the first n searches; those that have not been run run now.
+
+        Searches in small batches run in parallel, a task each. In large batches every step of a
+        search is distributed.
+        """
+        for one in self._search(range(len(self._found), n)):
+            self._found.append(one)
+            self.checkpointer.save_calibration(self._found)
+            largest = max(search.support for search in self._found)
+            self.on_progress(SearchesDone(len(self._found), largest))
+        return tuple(self._found[:n])
+
+    def _search(self, waiting: Sequence[int]) -> Iterable[HeldOutSearch]:
+        calibration = self.calibration
+        if not waiting:
+            return ()
+        held, _ = draw_held_out(calibration.normal, calibration.n_batch, calibration.seed, 0)
+        if is_small(held):
+            return self.runner.map(search_held_out, calibration, waiting)
+        return (search_held_out(calibration, index, self.runner) for index in waiting)
 
 
 def search_held_out(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,10 +13,49 @@ from atd_dask.kernels.cluster_growth import Growth
 from atd_dask.kernels.model import Floats
 from atd_dask.kernels.proposals import Proposal
 
-OnProgress = Callable[[str, dict[str, Any]], None]
+
+@dataclass(frozen=True)
+class Growing:
+    """A candidate has grown to `size` documents, and is still growing."""
+
+    cluster: int
+    size: int
+    score: float
+    tested: int  # membership tests so far
+    failed: int
 
 
-def ignore_progress(event: str, facts: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class Grown:
+    """A candidate is complete."""
+
+    cluster: int
+    size: int
+    support: float | None
+
+
+@dataclass(frozen=True)
+class ReplicatesDone:
+    """Some replicates of the bootstrap test of a candidate are done."""
+
+    cluster: int
+    done: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class SearchesDone:
+    """Some searches in held-out documents are done."""
+
+    done: int
+    largest_support: float
+
+
+DetectionEvent = Growing | Grown | ReplicatesDone | SearchesDone
+OnProgress = Callable[[DetectionEvent], None]
+
+
+def ignore_progress(event: DetectionEvent) -> None:
     pass
 
 

@@ -11,13 +11,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, ignore_progress
+from atd_dask.distribution.checkpointing import (
+    Checkpointer,
+    Growing,
+    Grown,
+    OnProgress,
+    ignore_progress,
+)
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
@@ -93,7 +99,7 @@ class ClusterSearch:
             if growth is None:
                 growth = self._settle(candidate)
                 checkpointer.save_growth(index, growth)
-            on_progress("grown", _describe_grown(index, growth))
+            on_progress(Grown(index, len(growth.documents), growth.support))
             index += 1
             yield growth
 
@@ -158,7 +164,7 @@ class ClusterSearch:
                 judged = self.contrast.judge(np.sort(np.array(growth.documents)))
                 growth = replace(growth, support=0.0 if judged is None else judged.support)
             checkpointer.save_growth(index, growth)
-        on_progress("grown", _describe_grown(index, growth))
+        on_progress(Grown(index, len(growth.documents), growth.support))
         return growth
 
     def _preview(self, runner: Runner, seeds: Sequence[int]) -> list[float]:
@@ -176,7 +182,7 @@ class ClusterSearch:
         index: int,
         on_progress: OnProgress,
     ) -> Growth:
-        with listen(runner.client, lambda facts: on_progress("growth", facts)) as channel:
+        with listen(runner.client, lambda content: on_progress(Growing(**content))) as channel:
             given = (self.grower, checkpointer, index, channel)
             # Closed here: left to be collected, it might be closed by another thread.
             with closing(runner.map(grow_cluster, given, [growth])) as step:
@@ -213,10 +219,6 @@ def grow_groups(contrast: ContrastSearch, starts: Sequence[Start]) -> list[Propo
     return [group for group in found if group is not None]
 
 
-def _describe_grown(index: int, growth: Growth) -> dict[str, object]:
-    return {"cluster": index, "size": len(growth.documents), "support": growth.support}
-
-
 def preview_clusters(grower: Grower, seeds: Sequence[int]) -> list[float]:
     return [gain for seed in seeds for gain in grower.fork().preview([seed])]
 
@@ -230,14 +232,14 @@ def grow_cluster(given: tuple[Grower, Checkpointer, int, str | None], growth: Gr
         if time.monotonic() - last >= SECONDS_BETWEEN and not growth.ended:
             last = time.monotonic()
             checkpointer.save_growth(index, growth)
-            report(channel, _describe(index, grower, growth))
+            report(channel, asdict(_describe(index, grower, growth)))
 
     return grower.fork().grow(growth, keep)
 
 
-def _describe(index: int, grower: Grower, growth: Growth) -> dict[str, object]:
-    facts = {"cluster": index, "size": len(growth.so_far), "score": growth.steps[-1].score}
-    return {**facts, **grower.count_tests(growth)}
+def _describe(index: int, grower: Grower, growth: Growth) -> Growing:
+    score = growth.steps[-1].score
+    return Growing(index, len(growth.so_far), score, **grower.count_tests(growth))
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ class ShardedClusterSearch(ClusterSearch):
         def keep(growth: Growth) -> None:
             if not growth.ended:
                 checkpointer.save_growth(index, growth)
-                on_progress("growth", _describe(index, grower, growth))
+                on_progress(_describe(index, grower, growth))
 
         checkpointer.save_growth(index, growth)
         return grower.grow(growth, keep)

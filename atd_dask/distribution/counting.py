@@ -1,4 +1,4 @@
-"""Counting words on the cluster: a task for each shard, the results in the shards' order."""
+"""Counts words on a cluster: a task for each shard, results in the order of shards."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def count_shards(
     client: Client | None, shards: Iterable[Shard], options: TextOptions, keep_text: bool = False
 ) -> Iterator[WordCounts]:
-    """The counts of every shard, in order; with `keep_text`, the texts too.
+    """Yield the counts of every shard, in order; with `keep_text`, the texts too.
 
-    Only a few shards for each thread of the cluster are under way at a time, so neither the raw
-    corpus nor its counts are ever held as a whole.
+    Only a few shards per thread of the cluster are under way at a time, so neither the raw corpus
+    nor its counts are ever held as a whole.
     """
     return Runner(client).map(ingest_shard, (options, keep_text), shards)
 

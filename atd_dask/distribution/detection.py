@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.distribution.calibration import (
-    Calibration,
-    calibrate,
-    check_size,
-    compare_with_calibration,
-)
+from atd_dask.distribution.calibration import Calibration, HeldOutSearches, check_size
 from atd_dask.distribution.checkpointing import (
     Checkpointer,
     NoCheckpoints,
@@ -31,7 +26,7 @@ from atd_dask.distribution.replicates import judge
 from atd_dask.distribution.search_space import open_search_space
 from atd_dask.distribution.vector_batches import open_vectors
 from atd_dask.kernels.blocks import Corpus
-from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus
+from atd_dask.kernels.calibration import JoinedCorpus
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.word_switches import add_topic
@@ -69,7 +64,7 @@ def detect(
     normal = JoinedCorpus(tuple(parts))
     available = np.ones(test.n_docs, dtype=np.bool_)
     found: list[FoundCluster] = []
-    searches: tuple[HeldOutSearch, ...] | None = None
+    searches = HeldOutSearches(calibration, runner, checkpointer, on_progress)
     known = np.zeros(0, np.int64)
     with ExitStack() as opened, open_vectors(runner, test, normal, rules.unseen) as vectors:
         while count_significant(found) != rules.max_clusters:
@@ -103,9 +98,7 @@ def detect(
                     on_progress,
                 )
                 if rules.searches > 0:
-                    if searches is None:
-                        searches = calibrate(calibration, runner, checkpointer, on_progress)
-                    cluster = compare_with_calibration(cluster, searches, rules.level)
+                    cluster = searches.compare(cluster)
                 found.append(cluster)
                 if cluster.significant:
                     break

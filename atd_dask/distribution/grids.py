@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from atd_dask.distribution.engine.graph import GraphTask, run_graph
+from atd_dask.json_records import Json
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -45,7 +46,7 @@ class PointCheckpointer(Protocol):
 
     def load(self, name: str) -> tuple[Any, Arrays] | None: ...
 
-    def save(self, name: str, facts: Mapping[str, Any], arrays: Arrays) -> None: ...
+    def save(self, name: str, facts: Mapping[str, Json], arrays: Arrays) -> None: ...
 
 
 def run_grid(

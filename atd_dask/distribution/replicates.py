@@ -1,4 +1,4 @@
-"""The test of a cluster: bootstrap replicates as tasks, judged in their order (Algorithm 4)."""
+"""The bootstrap test of a cluster: replicates as tasks, judged in order (Algorithm 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.checkpointing import Checkpointer, OnProgress
+from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, ReplicatesDone
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.distribution.shards import ShardedBatch
@@ -23,17 +23,17 @@ from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
 from atd_dask.kernels.next_document import Sample
 
-# So many bootstrap documents make a task of some hundred milliseconds; but a cluster that is not
-# significant shows it after few replicates.
+# This many bootstrap documents make a task of some hundred milliseconds. Tasks are not larger,
+# because a cluster that is not significant fails after few replicates.
 DOCUMENTS_PER_TASK = 2**12
 MOST_REPLICATES = 100
 
-# So many bootstrap documents have their donors fetched at a time.
+# Donors are fetched for this many bootstrap documents at a time.
 DOCUMENTS_AT_ONCE = 2**14
 
 
 class Replicates(Protocol):
-    """Bootstrap clusters in the likeness of a cluster, wherever their donors lie."""
+    """Bootstrap clusters that resemble a cluster, wherever their donors are."""
 
     @property
     def is_possible(self) -> bool: ...
@@ -42,7 +42,8 @@ class Replicates(Protocol):
     def only_donor(self) -> int: ...
 
     def scores(self, runner: Runner, first: int, last: int) -> Generator[Floats, None, None]:
-        """The scores of the replicates from `first` to before `last`, in order, some at a time."""
+        """Yield the scores of the replicates from `first` to before `last`, in order, some at a
+        time."""
 
 
 def judge(
@@ -56,20 +57,20 @@ def judge(
     index: int,
     on_progress: OnProgress,
 ) -> FoundCluster:
-    """The test of a cluster. It ends as soon as the cluster cannot be significant any more."""
+    """Test a cluster, and stop as soon as it cannot be significant any more."""
     scores = checkpointer.load_scores(index)
     if not replicates.is_possible:
         return FoundCluster(growth, topic, score, scores, 1.0, False, len(growth.documents))
     above = int(np.count_nonzero(scores > score))
-    # Where the level is finer than replicates can tell, there is a p-value all the same.
+    # If the level is finer than replicates can resolve, there is still a p-value.
     most_above = max(rules.most_above, 0)
     with closing(replicates.scores(runner, len(scores), rules.replicates)) as results:
         while above <= most_above and len(scores) < rules.replicates:
             scores = np.concatenate((scores, next(results)))
             checkpointer.save_scores(index, scores)
             above = int(np.count_nonzero(scores > score))
-            facts = {"cluster": index, "done": len(scores)}
-            on_progress("replicates", facts | {"p_value": (above + 1) / (len(scores) + 1)})
+            p_value = (above + 1) / (len(scores) + 1)
+            on_progress(ReplicatesDone(index, len(scores), p_value))
     return FoundCluster(
         growth,
         topic,
@@ -91,7 +92,7 @@ def replicates_per_task(cluster_size: int) -> int:
 
 @dataclass(frozen=True)
 class WholeReplicates:
-    """Replicates whose pool goes to every worker."""
+    """Replicates whose pool is sent to every worker."""
 
     bootstrap: ClusterBootstrap
 
@@ -115,7 +116,7 @@ def score_replicates(bootstrap: ClusterBootstrap, replicates: range) -> Floats:
 
 
 class Drawn(NamedTuple):
-    """Some replicates, and the donors that the random numbers chose for them."""
+    """Some replicates, and the donors that were drawn for them."""
 
     replicates: range
     donors: Block
@@ -124,12 +125,12 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardedReplicates:
-    """Replicates whose pool lies in shards; they get the words of those donors that are chosen."""
+    """Replicates whose pool is in shards; they get the words of the donors that were drawn."""
 
     fitter: Fitter
     donor_lists: DonorLists
     lengths: Ints  # documents of the cluster
-    home: Block  # the documents of the pool that lie here; they come first
+    home: Block  # the documents of the pool in this process; they come first
     batch: ShardedBatch
     once: bool
     key: np.uint64
@@ -145,7 +146,8 @@ class ShardedReplicates:
         rules: DetectionRules,
         key: np.uint64,
     ) -> ShardedReplicates:
-        """Donors are the documents of `home`, and those of the batch that are `usable`."""
+        """Draw donors from the documents of `home`, and from those of the batch that are
+        `usable`."""
         theta = cluster.fit.proportions.dense(fitter.context.table.n_topics)
         theta, list_of = np.unique(theta, axis=0, return_inverse=True)
         n_home = len(home.block)
@@ -173,7 +175,7 @@ class ShardedReplicates:
         yield from runner.map(score_drawn, given, self._draw(first, last))
 
     def _draw(self, first: int, last: int) -> Iterator[Drawn]:
-        """Pieces of work; the donors of several are fetched together."""
+        """Yield pieces of work; the donors of several are fetched together."""
         size = replicates_per_task(len(self.lengths))
         at_once = size * max(1, DOCUMENTS_AT_ONCE // (size * len(self.lengths)))
         for many in cut_replicates(first, last, at_once):
@@ -194,7 +196,7 @@ class ShardedReplicates:
 
 
 def score_drawn(given: tuple[Fitter, Ints, np.uint64], drawn: Drawn) -> Floats:
-    """The scores of replicates whose donors are chosen: each document has one left."""
+    """Return the scores of replicates whose donors were drawn: each document has one left."""
     fitter, lengths, key = given
     drawn = align(drawn)
     pool = Pool.of(fitter, drawn.donors, Proportions.empty(len(drawn.donors)))

@@ -1,8 +1,8 @@
 """Training on a cluster.
 
-The unit of work follows its cost. An iteration on a small corpus takes less time than a round trip
-to the workers: there a task is a whole restart, and restarts run side by side. A large corpus is
-cut into its blocks, a task each. Either way the same kernels see the same blocks in the same
+The size of a task follows its cost. An iteration on a small corpus takes less time than a round
+trip to the workers: then a task is a whole restart, and restarts run in parallel. A large corpus is
+cut into its blocks, a task each. Either way the same kernels process the same blocks in the same
 order, so the bytes are the same, as they are without a cluster.
 """
 
@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
 
 import numpy as np
 
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -48,23 +49,23 @@ from atd_dask.kernels.word_switches import SharedModel
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
 
-# Up to here, about ten times the corpora of the paper, a restart is one task.
+# Up to this size, about ten times the paper's corpora, a restart is one task.
 SMALL_ENTRIES = 2**22
 
 
-# An iteration is told of when this many seconds have passed since the last, an order always.
+# Seconds between reports of iterations; every order is reported.
 SECONDS_BETWEEN = 1.0
 
-# A range of orders is not widened to more topics than one for so many documents.
+# A range of orders is widened to at most one topic for this many documents.
 DOCUMENTS_OF_A_TOPIC = 10
 
-# Called with the number of a restart, and what it has done.
+# Called with the number of a restart, and its progress.
 OnProgress = Callable[[int, "OrderRecord | Iteration | Widening"], None]
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """Where the training of an order is."""
+    """The progress of training at one order."""
 
     n_topics: int
     iteration: int
@@ -76,8 +77,8 @@ class Widening:
     """The best order is at the upper end of those that were tried, so more topics are tried."""
 
     best: int
-    tried: int  # the most so far
-    most: int  # from where the search goes down again
+    tried: int  # the most topics so far
+    most: int  # the most from now on
 
 
 _TOLD: dict[str, type[OrderRecord | Iteration | Widening]] = {
@@ -86,7 +87,7 @@ _TOLD: dict[str, type[OrderRecord | Iteration | Widening]] = {
 
 
 class RestartCheckpointer(Protocol):
-    """Keeps the states of searches, so that a search can go on where it was. It travels."""
+    """Saves the states of restarts, so that they can be resumed. It is sent to workers."""
 
     def load(self, restart: int, shared: Floats) -> SelectionState | None: ...
 
@@ -95,7 +96,7 @@ class RestartCheckpointer(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What is to be trained: everything that the result depends on."""
+    """A training: everything that its result depends on."""
 
     corpus: Corpus
     orders: OrderRange
@@ -111,7 +112,7 @@ def train_restarts(
     checkpointer: RestartCheckpointer | None = None,
     on_progress: OnProgress = lambda restart, record: None,
 ) -> list[SelectionState]:
-    """The finished selections of all restarts, in their order. `on_progress` is called for every
+    """Return the finished selections of all restarts, in order. `on_progress` is called for every
     order when it is first tried, and now and then for an iteration."""
     if client is None:
         training, passes = _read(training)
@@ -122,8 +123,8 @@ def train_restarts(
                 _select(training, n, spread, checkpointer, on_progress) for n in range(restarts)
             ]
 
-    def on_event(facts: dict[str, Any]) -> None:
-        on_progress(facts["restart"], _TOLD[facts["kind"]](**facts["done"]))
+    def on_event(content: JsonObject) -> None:
+        on_progress(content["restart"], _TOLD[content["kind"]](**content["done"]))
 
     with listen(client, on_event) as channel:
         return list(
@@ -132,7 +133,7 @@ def train_restarts(
 
 
 def choose_best(selections: Sequence[SelectionState]) -> WordTable:
-    """The model of least BIC; the first of equals."""
+    """Return the model with the least BIC; the first one if several have it."""
     best = min(selections, key=lambda search: min(record.bic for record in search.records))
     assert best.best is not None
     return best.best
@@ -141,7 +142,7 @@ def choose_best(selections: Sequence[SelectionState]) -> WordTable:
 def train_restart(
     given: tuple[Training, RestartCheckpointer | None, str | None], restart: int
 ) -> SelectionState:
-    """One restart as a whole, on the worker that runs it."""
+    """Run one whole restart on a worker."""
     training, checkpointer, channel = given
 
     def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
@@ -152,7 +153,7 @@ def train_restart(
 
 
 def _read(training: Training) -> tuple[Training, LocalPasses]:
-    """The same training with its documents in this process."""
+    """Return the same training with its documents in this process."""
     corpus = MemoryCorpus.read(training.corpus)
     return replace(training, corpus=corpus), LocalPasses(corpus.blocks(), corpus.n_words)
 
@@ -213,8 +214,8 @@ def _select(
 
 @dataclass(frozen=True)
 class ProportionsOnWorkers:
-    """Proportions that stay where their blocks were fitted. Dask makes them again, from the first
-    pass of their order on, when the worker that had them is gone."""
+    """Proportions that stay where their blocks were fitted. If a worker is lost, Dask recomputes
+    them, starting with the first pass of their order."""
 
     runner: Runner
     kept: RemoteResults
@@ -235,8 +236,8 @@ class ProportionsOnWorkers:
 class ClusterPasses:
     """Passes with a task for each block.
 
-    The blocks, the model and the proportions are held as results of tasks, which Dask makes again
-    when the worker that had them is gone. Statistics are added on the workers; one sum comes to the
+    The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
+    a worker that had them is lost. Statistics are added on the workers; only one sum is sent to the
     client.
     """
 

@@ -44,7 +44,7 @@ class Columns:
 class Given:
     """Documents as a source in a configuration, and the kind of table they came in."""
 
-    source: dict[str, Any]
+    source: Mapping[str, str]
     backend: Any = None  # as narwhals names it
 
 
@@ -88,7 +88,7 @@ def _is_lazy(documents: Any) -> bool:
     return bool(is_dask_collection(documents))
 
 
-def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, Any]:
+def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, str]:
     """Describe a file, whose format follows from its suffix, or a folder of text files."""
     text = os.fspath(path)
     if "\n" in text or not ("://" in text or Path(text).exists()):
@@ -106,7 +106,7 @@ def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> d
     return source
 
 
-def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict[str, Any]:
+def _write_matrix(matrix: Any, name: str, vocabulary: Any, folder: Path) -> dict[str, str]:
     from scipy import sparse
 
     source = {"format": "npz", "path": str(folder / f"{name}.npz")}
@@ -159,7 +159,7 @@ def _read_frame(documents: Any) -> tuple[Any, bool]:
     return (frame if isinstance(frame, nw.DataFrame) else None), False
 
 
-Record = dict[str, Any]
+Record = dict[str, object]
 
 
 def _read_columns(names: Iterable[str], read: Any, part: str, columns: Columns) -> Iterator[Record]:
@@ -197,7 +197,7 @@ def _check_text(text: Any, part: str, row: int) -> None:
         )
 
 
-def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[str, Any]:
+def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[str, str]:
     path = folder / f"{name}.jsonl"
     with path.open("w", encoding="ascii") as file:
         for record in records:
@@ -206,7 +206,8 @@ def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[s
             record["id"] = str(record["id"])
             labels = record.get("labels")
             if labels is not None and not isinstance(labels, str):
-                listed = isinstance(labels, Iterable)
-                record["labels"] = list(map(str, labels)) if listed else str(labels)
+                record["labels"] = (
+                    list(map(str, labels)) if isinstance(labels, Iterable) else str(labels)
+                )
             file.write(json.dumps(record) + "\n")
     return {"format": "jsonl", "path": str(path)}

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TypeAlias
+
+import numpy as np
 
 from atd_dask.evaluation.metrics import Labels, compare
 from atd_dask.evaluation.problem_documents import BURSTY, COPIES
 from atd_dask.evaluation.problems import Problem
+from atd_dask.json_records import JsonObject
+from atd_dask.kernels.calibration import estimate_p_value
 from atd_dask.kernels.model import Ints
 
 CONFIDENCE = 0.95
 
-Candidate = Mapping[str, Any]
-Row = dict[str, Any]
+Candidate: TypeAlias = JsonObject
+Row: TypeAlias = JsonObject
 
 
 def describe_problem(problem: Problem) -> Row:
@@ -135,6 +139,16 @@ def judge_null(split: Problem, number: int, candidates: Sequence[Candidate]) -> 
     }
 
 
+def judge_searches(split: Problem, support: Sequence[float]) -> Row:
+    """Return the p-value of each held-out search of a split, judged by the others."""
+    p_values = [
+        estimate_p_value(own, np.array([*support[:n], *support[n + 1 :]]))
+        for n, own in enumerate(support)
+        if len(support) > 1
+    ]
+    return {"name": split.name, "corpus": split.corpus, "p_values": p_values}
+
+
 def batch_p_value(candidates: Sequence[Candidate]) -> float:
     """How often chance does as well as the search of a whole batch. The reference is the best
     candidate of each held-out search, so the best one of the batch is what compares with it; where
@@ -184,6 +198,7 @@ def sum_up_nulls(nulls: Sequence[Row]) -> Row:
         "alarms": (alarms, *interval(alarms, n)),
         "below_0.05": (small[0.05], *interval(small[0.05], n)),
         "below_0.2": (small[0.2], *interval(small[0.2], n)),
+        "uniform": measure_uniformity([batch["p_value"] for batch in nulls]),
     }
 
 
@@ -199,6 +214,13 @@ def count_seeds(problems: Sequence[Row]) -> Counter[int]:
 def mean(values: Iterable[float]) -> float | None:
     numbers = list(values)
     return sum(numbers) / len(numbers) if numbers else None
+
+
+def measure_uniformity(p_values: Sequence[float]) -> float:
+    """Return the p-value of the test of Kolmogorov and Smirnov that p-values are uniform."""
+    from scipy.stats import kstest
+
+    return float(kstest(p_values, "uniform").pvalue)
 
 
 def interval(hits: int, n: int) -> tuple[float, float]:

@@ -16,10 +16,12 @@ from atd_dask.evaluation.problems import HALVES
 
 Seconds = Mapping[str, Mapping[str, float]]  # for each run, of its parts
 
+SMALL = (0.001, 0.005, 0.01, 0.05, 0.2)  # p-values
+
 NULL_REMARK = (
     "Intervals are those of Clopper and Pearson at 95 %, over batches. Batches of one split are"
     " disjoint but share the null model and the held-out searches, so the true intervals are"
-    " somewhat wider."
+    " somewhat wider. `uniform` is the p-value of Kolmogorov and Smirnov's test that p-values are."
 )
 
 BASELINE_REMARK = (
@@ -36,8 +38,17 @@ GROUP_REMARK = (
 )
 
 
-def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds) -> str:
-    """What was found, by corpus and by size, for each half; and the nulls."""
+SEARCH_REMARK = (
+    "Each held-out search judged by the others of its split, as if it were a batch. A level means"
+    " what it says if the share at or below it is no larger."
+)
+
+
+def write_tables(
+    problems: Sequence[Row], nulls: Sequence[Row], searches: Sequence[Row], seconds: Seconds
+) -> str:
+    """What was found, by corpus and by size, for each half; the nulls, and the searches that they
+    are judged by."""
     parts = []
     if problems:
         parts += ["## Planted groups", write_found(problems, seconds), write_sizes(problems)]
@@ -48,6 +59,8 @@ def write_tables(problems: Sequence[Row], nulls: Sequence[Row], seconds: Seconds
         parts += ["## Groups by KMeans", write_groups(problems, seconds), GROUP_REMARK]
     if nulls:
         parts += ["## Batches with nothing planted", write_nulls(nulls), NULL_REMARK]
+    if any(split["p_values"] for split in searches):
+        parts += ["## Held-out searches", write_searches(searches), SEARCH_REMARK]
     return "\n\n".join(parts) + "\n"
 
 
@@ -212,6 +225,7 @@ def write_nulls(nulls: Sequence[Row]) -> str:
     header = (
         *("half", "batches of", "splits", "batches"),
         *("with an alarm (interval)", "p-value at most 0.05", "p-value at most 0.2"),
+        "uniform",
     )
     rows = []
     for half in HALVES:
@@ -236,7 +250,22 @@ def _show_nulls(nulls: Sequence[Row]) -> list[str]:
     for name in ("alarms", "below_0.05", "below_0.2"):
         hits, low, high = row[name]
         shares.append(f"{hits}: {hits / row['batches']:.3f} ({low:.3f} to {high:.3f})")
-    return [str(row["splits"]), str(row["batches"]), *shares]
+    return [str(row["splits"]), str(row["batches"]), *shares, f"{row['uniform']:.2f}"]
+
+
+def write_searches(searches: Sequence[Row]) -> str:
+    """A row for each corpus: how often held-out searches have small p-values."""
+    header = ("corpus", "searches", *(f"at most {level:g}" for level in SMALL))
+    named = {corpus: [corpus] for corpus in dict.fromkeys(split["corpus"] for split in searches)}
+    rows = []
+    for name, corpora in (named | {"all": list(named)}).items():
+        p_values = [
+            p for split in searches if split["corpus"] in corpora for p in split["p_values"]
+        ]
+        hits = [sum(p <= level for p in p_values) for level in SMALL]
+        shares = [f"{n}: {n / len(p_values):.4f}" for n in hits] if p_values else []
+        rows.append([name, str(len(p_values)), *shares])
+    return format_table(header, rows)
 
 
 def write_candidates(problems: Sequence[Row], nulls: Sequence[Row]) -> str:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from atd_dask.errors import InputError
 from atd_dask.evaluation.generated import VERSION, Shape
 from atd_dask.evaluation.metrics import Labels
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.streams import open_stream
 
@@ -153,7 +154,7 @@ class Problem:
             content.update(np.ascontiguousarray(rows).data)
         return content.hexdigest()
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JsonObject:
         return {
             "name": self.name,
             "seed": self.seed,

@@ -1,8 +1,8 @@
 """Trials of a set-up on its own normal documents: batches with nothing in them, and batches in
-which some documents are on a topic that was held out.
+which some documents are on a held-out topic.
 
-A trial is a search, and its decision compares the support that it finds with what searches find in
-batches with nothing in them. Detection finds groups without the null model, so nothing is trained.
+A trial is a search. It is judged by comparing its support with that of searches in batches with
+nothing in them. Groups are found without a null model, so nothing is trained.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.evaluation.generated import count_tokens
 from atd_dask.evaluation.metrics import Labels
 from atd_dask.evaluation.problem_figures import interval
+from atd_dask.json_records import JsonRecord
 from atd_dask.kernels.calibration import estimate_p_value
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.streams import open_stream
-from atd_dask.result_types import JsonRecord
 
 FORMAT = "atd-dask-calibration/1"
 SIZES = (5, 10, 20, 40)
 SHARES = (0.2, 0.5, 1.0)
 MOST_TOPICS = 8
 
-# A topic that is held out has no more than this share of all normal documents.
+# A held-out topic has at most this share of all normal documents.
 LARGEST_TOPIC = 0.2
 
-# A group is found well if it is found so often.
+# A group counts as easy to find if it is found at least this often.
 MOSTLY = 0.9
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One search. Without a topic nothing is planted."""
+    """One search. Without a topic, nothing is planted."""
 
     number: int
-    key: str  # of all that its result depends on
+    key: str  # of everything that its result depends on
     topic: str = ""
     size: int = 0
     share: float = 0.0
@@ -58,8 +59,8 @@ class Trial:
 
 
 def choose_topics(labels: Labels, seed: int) -> dict[str, Ints]:
-    """Topics that can be held out, each with its documents: those with enough for the largest
-    group, and not too many of all; a few of them drawn at random."""
+    """Return topics that can be held out, each with its documents: those with enough documents for
+    the largest group, but not too many; a few of them drawn at random."""
     rows: dict[str, list[int]] = {}
     for row, some in enumerate(labels):
         for label in some:
@@ -71,7 +72,8 @@ def choose_topics(labels: Labels, seed: int) -> dict[str, Ints]:
 
 
 def list_trials(key: str, n_nothing: int, n_planted: int, topics: Sequence[str]) -> list[Trial]:
-    """Those with nothing planted, and so many for every size and share, the topics in turn."""
+    """Return the trials with nothing planted, and a number of trials for every size and share,
+    cycling through the topics."""
     trials = [Trial(number, key) for number in range(n_nothing)]
     for share in SHARES:
         for size in SIZES:
@@ -94,8 +96,8 @@ class TrialDocuments:
 def lay_out(
     documents: Block, n_words: int, topic: Ints, trial: Trial, n_batch: int, seed: int
 ) -> TrialDocuments:
-    """The documents of a trial, drawn from all normal ones. Those of a topic that is planted are
-    held out of everything else."""
+    """Draw the documents of a trial from all normal ones. Those on the planted topic are held out
+    of everything else."""
     purpose = f"calibrate/{trial.kind}/{trial.topic}/{trial.size}/{trial.share:g}/{trial.number}"
     stream = open_stream(seed, purpose)
     others = np.arange(len(documents))
@@ -121,7 +123,7 @@ def lay_out(
 def _mix(
     stream: np.random.Generator, documents: Block, own: int, host: int, share: float, n_words: int
 ) -> Block:
-    """A document with a share of its tokens from one document and the rest from another."""
+    """Return a document with a share of its tokens from one document, and the rest from another."""
     first, second = (_list_tokens(documents, row) for row in (own, host))
     length = min(len(second), int(len(first) / share))
     n_first = min(max(round(share * length), 1), len(first))
@@ -138,7 +140,7 @@ def _list_tokens(documents: Block, row: int) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate(JsonRecord):
-    """How often something happened, with the exact interval of 95 %."""
+    """How often something happened, with the exact 95 % interval."""
 
     happened: int
     of: int
@@ -157,7 +159,8 @@ class Rate(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRate(JsonRecord):
-    """How often a group of a size is found, where its topic has a share of each document."""
+    """How often a group of a given size is found if its topic has a given share of each
+    document."""
 
     size: int
     share: float
@@ -166,7 +169,7 @@ class FoundRate(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class SetUpFigures(JsonRecord):
-    """What a set-up finds, and how often it cries wolf."""
+    """What a set-up finds, and how often it raises a false alarm."""
 
     format: str
     name: str
@@ -183,15 +186,15 @@ class SetUpFigures(JsonRecord):
 
 def judge_trials(
     trials: Sequence[Trial],
-    found: Mapping[Trial, Mapping[str, Any]],
+    found: Mapping[Trial, Mapping[str, NDArray[Any]]],
     level: float,
     searches: int,
     seed: int,
 ) -> tuple[Rate, tuple[FoundRate, ...]]:
-    """False alarms, and what is found of each size and share.
+    """Return the rate of false alarms, and how often groups of each size and share are found.
 
-    A trial is compared with as many of the searches with nothing planted as a detection makes,
-    drawn anew for each, so that what is measured includes the chance of the comparison.
+    A trial is compared with as many searches with nothing planted as a detection makes. They are
+    drawn anew for each trial, so that the figures include the randomness of the comparison.
     """
     nothing = [trial for trial in trials if not trial.size]
     best = np.array([max(found[trial]["support"], default=0.0) for trial in nothing])
@@ -228,7 +231,7 @@ def _draw_others(best: Floats, own: int | None, searches: int, trial: Trial, see
 
 
 def say_figures(figures: SetUpFigures) -> str:
-    """What a set-up would find, in one sentence."""
+    """Say in one sentence what a set-up would find."""
     where = f"In batches of {figures.batch:,} documents"
     alarm = f"a batch with nothing in it raised an alarm {_say_times(figures.false_alarms)}"
     whole = [one for one in figures.found if one.share == 1.0]

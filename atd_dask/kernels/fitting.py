@@ -1,12 +1,12 @@
 """Active topics and proportions of documents under given word probabilities (equation testbic).
 
-A document's switches v are visited until none of them, flipped alone, lowers the objective
+The switches v of a document are visited until flipping no single one lowers the objective
     ½ (M_d − 1) log(L_d/2π) + log C(M, M_d) + L_d Σ_j slope_j v_jd − log p(d).
 With slope 0 this is the objective for documents that the model was not trained on. In training,
-slope_j = ½ N_j / L̄_j is the tangent of ½ N_j log L̄_j at the iteration's start; the logarithm lies
-below its tangent, so documents switched independently of each other, in any mixture of additions
-and removals, lower the BIC by at least what their own objectives fell. With slope `FREE` topics
-cost a document nothing, as in LDA, and what is left of the objective is the likelihood.
+slope_j = ½ N_j / L̄_j is the tangent of ½ N_j log L̄_j at the start of the iteration. The logarithm
+lies below its tangent, so if documents are switched independently, in any mixture of additions and
+removals, the BIC falls by at least as much as their objectives. With slope `FREE`, topics cost a
+document nothing, as in LDA, and the objective is the likelihood alone.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ from atd_dask.kernels.workspaces import (
 LEAST_FALL = 1e-9
 FREE = -math.inf
 
-# How near to the best share a trial begins, in log-likelihood; it is improved if that decides.
+# How close to the best share a trial starts, in log-likelihood; it is improved if that decides.
 TRIAL_GAP = 0.1
 
 
 @inner_kernel
 def topic_cost(structure, slope, length):
-    """What one more topic costs a document."""
+    """Return what one more topic costs a document."""
     return 0.0 if slope == FREE else structure + slope * length
 
 
 @inner_kernel
 def document_cost(work, slope, m, length):
-    """What the number of its topics costs a document; in training, the tangent comes to it."""
+    """Return what the number of its topics costs a document; in training, the tangent is added to
+    it."""
     if slope[0] == FREE:
         return 0.0
     return work.log_choose[m] + 0.5 * (m - 1) * math.log(length / (2 * math.pi))
@@ -66,7 +67,7 @@ def document_cost(work, slope, m, length):
 
 @inner_kernel
 def best_topic(table, work, n):
-    """The topic under which the document is most likely; the first of equals."""
+    """Return the topic under which the document is most likely; the first if several are."""
     score = work.all_g
     for j in range(table.n_topics):
         score[j] = 0.0
@@ -83,7 +84,7 @@ def best_topic(table, work, n):
 
 @inner_kernel
 def start_from(work, topic):
-    """The document starts with one topic; gives how many that is."""
+    """Start the document with one topic; return how many that is."""
     work.active[0] = topic
     work.theta[0] = 1.0
     return np.int64(1)
@@ -91,7 +92,7 @@ def start_from(work, topic):
 
 @inner_kernel
 def all_gradients(table, work, n, length):
-    """g of every topic, from the shared probabilities and what the topics have above them."""
+    """Compute g of every topic, from the shared probabilities and what topics have above them."""
     g = work.all_g
     for j in range(len(g)):
         g[j] = 0.0
@@ -113,8 +114,8 @@ def all_gradients(table, work, n, length):
 
 @inner_kernel
 def _pays(work, needed, m, n, length):
-    """Whether the best mixture of the trial's topics has a log-likelihood above `needed`; the
-    trial's proportions are improved only as far as the answer needs."""
+    """Return whether the best mixture of the trial's topics has a log-likelihood above `needed`.
+    The trial's proportions are improved only as far as needed to decide."""
     for _ in range(MAX_EXCHANGES):
         reached = log_likelihood(work.counts, work.trial_p, n)
         if reached > needed:
@@ -132,7 +133,7 @@ def _pays(work, needed, m, n, length):
 
 @inner_kernel
 def _take_trial(work, m, n, length):
-    """The trial's topics become the document's, at their best proportions."""
+    """Give the document the topics of the trial, at their best proportions."""
     for a in range(m):
         work.active[a] = work.trial_active[a]
         work.theta[a] = work.trial_theta[a]
@@ -144,7 +145,7 @@ def _take_trial(work, m, n, length):
 
 @inner_kernel
 def _add_topic(table, slope, work, m, n, length, now):
-    """Switches on the first topic that pays, in the order of what each could gain at most."""
+    """Switch on the first topic that pays, in the order of the most that each could gain."""
     n_all = len(work.all_g)
     if m == n_all:
         return m, now
@@ -204,8 +205,8 @@ def _add_topic(table, slope, work, m, n, length, now):
 
 @inner_kernel
 def _remove_topic(slope, anchors, row, work, m, n, length, now):
-    """Switches off the first topic, in the order of their proportions from the least, whose cost
-    is more than what it explains; a topic whose anchor this document is stays on."""
+    """Switch off the first topic that costs more than it explains, in ascending order of
+    proportions. A topic whose anchor this document is stays on."""
     if m == 1:
         return m, now
     structure = work.log_choose[m] - work.log_choose[m - 1] + 0.5 * math.log(length / (2 * math.pi))
@@ -236,8 +237,8 @@ def _remove_topic(slope, anchors, row, work, m, n, length, now):
 
 @inner_kernel
 def fit_document(table, slope, anchors, row, work, m, n, length):
-    """Fits the document in `work` from its m active topics on; gives how many are active in the
-    end and the log-likelihood."""
+    """Fit the document in `work`, starting from its m active topics; return how many are active in
+    the end, and the log-likelihood."""
     for a in range(m):
         fill_row(work, work.active[a], n)
         work.trial_active[a] = work.active[a]
@@ -353,7 +354,7 @@ class Fit:
         return Fit.concatenate([self, other])
 
     def take(self, documents: Ints) -> Fit:
-        """Some documents, in the given order."""
+        """Return some documents, in the given order."""
         return Fit(
             self.proportions.take(documents),
             self.lengths[documents],
@@ -369,7 +370,7 @@ def fit_block(
     slope: Floats | None = None,
     anchors: Ints | None = None,
 ) -> Fit:
-    """Fits every document of a block.
+    """Fit every document of a block.
 
     A document starts from its topics in `start`, or from the one topic under which it is most
     likely. The document `anchors[j]` of the block keeps topic j.
@@ -384,6 +385,6 @@ def fit_block(
 
 
 def assign_block(block: Block, table: WordTable) -> Proportions:
-    """The one topic of each document under which it is most likely."""
+    """Return the one topic of each document under which it is most likely."""
     indptr, topics = _assign_block(*block.arrays, table)
     return Proportions(indptr, topics, np.ones(len(topics)))

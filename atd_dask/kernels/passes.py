@@ -1,11 +1,11 @@
-"""One pass over the documents: the part of a training iteration that is spread over blocks."""
+"""One pass over the documents: the part of a training iteration that is distributed over blocks."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,41 +14,46 @@ from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.statistics import ExpectedCounts, add_counts, collect_block, count_words
 
-# How many passes are added at a time. The sum over a corpus is a tree over its blocks in their
-# order, whose shape depends on their number alone: any worker can add any part of it.
+# How many passes are added at a time. The sum over a corpus is a tree over its blocks in order. Its
+# shape depends only on the number of blocks, so any worker can add any part of it.
 BRANCHES = 8
 
 
 class HeldProportions(Protocol):
-    """The proportions of a corpus where they were made, block by block."""
+    """The proportions of a corpus, held elsewhere and read block by block."""
 
     def part(self, start: int, stop: int) -> Proportions:
-        """Those of one block, whose documents are from `start` to before `stop`."""
+        """Return those of one block, with the documents from `start` to before `stop`."""
+
+
+@runtime_checkable
+class ComputedProportions(HeldProportions, Protocol):
+    """Proportions that a pass left where they were computed, and that can be saved there."""
 
     def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
-        """Has `save` called where they are, with the first document of each block; gives these
+        """Call `save` where they are, with the first document of each block; return these
         documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What documents give back: of a block, or of a whole corpus."""
+    """What a pass over documents returns, for a block or for a whole corpus."""
 
-    proportions: Proportions | HeldProportions
+    proportions: Proportions | ComputedProportions
     n_active: int  # topics of documents
     expected: ExpectedCounts
     log_likelihood: float
     cost: float  # Σ_d log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
     n_docs: int  # documents with a known word
-    anchors: Ints  # topics: the document with most of the topic, -1 where none has it
-    anchor_weights: Floats  # topics: θ_jd L_d of that document, -1 where none has it
+    anchors: Ints  # topics: the document with most of the topic, or -1
+    anchor_weights: Floats  # topics: θ_jd L_d of that document, or -1
 
     def __sizeof__(self) -> int:
         return sys.getsizeof(self.proportions) + sys.getsizeof(self.expected)
 
 
 class Passes(Protocol):
-    """Runs a step on every block of a corpus and joins the results in the order of the blocks."""
+    """Runs a step on every block of a corpus, and joins the results in the order of blocks."""
 
     @property
     def n_words(self) -> int: ...
@@ -67,14 +72,14 @@ class Passes(Protocol):
 
 
 def assign_pass(block: Block, table: WordTable) -> Pass:
-    """Every document gets its one best topic."""
+    """Give every document its best topic."""
     return _close(block, table, assign_block(block, table), 0.0, 0.0)
 
 
 def fit_pass(
     block: Block, table: WordTable, start: Proportions, slope: Floats, anchors: Ints
 ) -> Pass:
-    """Switches and proportions of every document, then the expected counts."""
+    """Find the switches and proportions of every document, then the expected counts."""
     fit = fit_block(block, table, start, slope, anchors)
     return _close(block, table, fit.proportions, add_up(fit.log_likelihoods), add_up(fit.costs))
 
@@ -93,7 +98,7 @@ def _close(
 
 @kernel
 def add_up(values):
-    """The sum from the first to the last, whatever the machine."""
+    """Return the sum from first to last, the same on every machine."""
     total = 0.0
     for value in values:
         total += value
@@ -117,12 +122,13 @@ def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):
 
 
 def place_anchors(part: Pass, start: int) -> Pass:
-    """The pass over a block that begins at the document `start`, as its corpus sees it."""
+    """Return the pass over a block with documents numbered as in the corpus; the block begins at
+    `start`."""
     return replace(part, anchors=np.where(part.anchors < 0, -1, part.anchors + start))
 
 
 def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
-    """The sum of some passes over parts of a corpus, in their order, without the proportions."""
+    """Return the sum of passes over parts of a corpus, in order, without the proportions."""
     log_likelihood = cost = 0.0
     for part in parts:
         log_likelihood += part.log_likelihood
@@ -143,7 +149,7 @@ def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
 
 
 def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
-    """The pass over a corpus whose blocks begin at the documents `starts`."""
+    """Return the pass over a corpus whose blocks begin at the documents `starts`."""
     proportions = []
     for part in parts:
         assert isinstance(part.proportions, Proportions)
@@ -157,14 +163,14 @@ def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
 
 
 def anchors_in(anchors: Ints, start: int, stop: int) -> Ints:
-    """The anchors of a corpus as a block sees them: -1 for those that stand elsewhere."""
+    """Return the anchors of a corpus as a block numbers them: -1 for those in other blocks."""
     inside = (anchors >= start) & (anchors < stop)
     return np.where(inside, anchors - start, -1)
 
 
 @dataclass(frozen=True)
 class LocalPasses:
-    """All blocks in this process, one after the other."""
+    """Runs all blocks in this process, one after another."""
 
     blocks: Sequence[Block]
     n_words: int

@@ -1,7 +1,7 @@
 """Expected counts: how often each word is expected to come from each topic (x_jn of the paper).
 
-Held by topic with the words that have mass only, so neither a block's statistics nor their sum
-grows with topics × vocabulary.
+They are stored by topic, with only the words that have mass, so neither the statistics of a block
+nor their sum grows with topics × vocabulary.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from atd_dask.kernels.workspaces import (
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCounts:
-    """Σ over documents of count × P(topic | word, document), and what the documents add up to."""
+    """Σ over documents of count × P(topic | word, document), and totals over the documents."""
 
     indptr: Ints  # j + 1
     words: Topics  # e, ascending within a topic
@@ -45,7 +45,7 @@ class ExpectedCounts:
 
 @kernel
 def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):
-    """Adds up runs of (word, mass) by topic; keys_indptr[j] lists the runs of topic j in order."""
+    """Add up runs of (word, mass) by topic; keys_indptr[j] lists the runs of topic j in order."""
     mass = np.zeros(n_words)
     seen = np.zeros(n_words, np.bool_)
     out_indptr = np.zeros(n_topics + 1, np.int64)
@@ -130,7 +130,7 @@ def _close_gaps(starts, ends, words, mass):
 
 
 def collect_block(block: Block, table: WordTable, proportions: Proportions) -> ExpectedCounts:
-    """The E-step on a block."""
+    """Do the E-step on a block."""
     starts, ends, words, mass, tokens, proportion = _collect_block(
         *block.arrays, table, proportions.indptr, proportions.topics, proportions.theta
     )
@@ -139,7 +139,7 @@ def collect_block(block: Block, table: WordTable, proportions: Proportions) -> E
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
-    """The sum over blocks, in their order."""
+    """Return the sum over blocks, in order."""
     n_topics = parts[0].n_topics
     indptr = np.zeros(n_topics + 1, np.int64)
     np.cumsum(sum(np.diff(part.indptr) for part in parts), out=indptr[1:])
@@ -172,7 +172,7 @@ def _by_topic(parts: Sequence[ExpectedCounts], topic: int, name: str) -> Floats:
 
 
 def count_words(block: Block, n_words: int) -> Ints:
-    """How often each word occurs."""
+    """Return how often each word occurs."""
     totals = np.zeros(n_words, dtype=np.int64)
     np.add.at(totals, block.terms, block.counts)
     return totals

@@ -1,8 +1,9 @@
-"""Training a parsimonious topic model: GEM iterations at one order, and the search over orders.
+"""Training of a parsimonious topic model: GEM iterations at one order, and the selection of the
+order.
 
-The passes over documents are given, so the same search runs on one machine and on a cluster;
-everything else happens here. The search is a chain of states, one for each pass: any of them can be
-kept, and the search goes on from it as if it had not been interrupted.
+Passes over documents are an argument, so the same selection runs on one machine and on a cluster;
+everything else happens here. A selection is a chain of states, one for each pass. Any of them can
+be saved, and resumed as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from atd_dask.kernels.word_switches import (
 
 MIN_ITERATIONS = 3
 
-# Rounds in which every document has its one best topic, before documents may have several: topics
-# that share documents too early stay blurred, at a BIC that is higher by a thousand on Reuters.
+# Rounds in which every document has only its best topic, before documents may have several. Topics
+# that share documents too early stay blurred; on Reuters, the BIC is higher by a thousand.
 FIRST_ROUNDS = 10
 ROUNDS = 2
 
-# Gives a number of topics to start from.
+# Returns this many topics to start from.
 Seeding = Callable[[int], ExpectedCounts]
 
 # The best order is at the upper end of a range if it is in the upper fifth, and at the lower end if
-# fewer than a tenth of as many orders lie below it: a descent begins with topics that are about to
-# merge, so its best order stays away from its beginning more than from its end.
+# fewer than a tenth as many orders are below it: a descent begins with topics that are about to
+# merge, so its best order is farther from its beginning than from its end.
 UPPER_REACH = 5
 LOWER_REACH = 10
 LEAST_REACH = 2
@@ -49,17 +50,17 @@ LEAST_REACH = 2
 STRIDE = 8
 STRIDES_BEHIND = 2
 
-# The best order is started again as long as that gains this share of the tolerance.
+# The best order is restarted as long as that gains this share of the tolerance.
 WORTH_A_START = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRange:
     """The numbers of topics to try, from `max` down to `min`: in long strides first, then by `step`
-    next to the best; with `every`, by `step` alone, to the end.
+    next to the best. With `every`, by `step` only, to the end.
 
-    With a `limit` the range is widened where the best order is at its end: below `min`, down to a
-    single topic, and above `max`, up to the limit. Without one it is fixed.
+    With a `limit`, the range is widened if the best order is at one end: below `min`, down to a
+    single topic, or above `max`, up to the limit. Without one it is fixed.
     """
 
     max: int
@@ -75,8 +76,8 @@ class OrderRange:
         return best < self.min + max(LEAST_REACH * self.step, best // LOWER_REACH)
 
     def stride(self, n_topics: int) -> int:
-        """How many of so many topics are dropped at once, a multiple of `step`; more than `step`
-        only as far as the range goes."""
+        """Return how many of these topics to drop at once: a multiple of `step`, longer than `step`
+        only within the range."""
         if self.every:
             return self.step
         least = self.min if n_topics - self.step >= self.min else 1
@@ -84,12 +85,13 @@ class OrderRange:
         return self.step * max(n_steps, 1)
 
     def is_past(self, best: int, n_topics: int) -> bool:
-        """Whether a descent that has come to `n_topics` has left the best order well behind."""
+        """Return whether a descent that has reached `n_topics` has left the best order well
+        behind."""
         reach = max(LEAST_REACH * self.step, best // STRIDE)
         return not self.every and best - n_topics >= STRIDES_BEHIND * reach
 
     def count(self) -> int:
-        """How many orders a descent through all of the range tries."""
+        """Return how many orders a descent through the whole range tries."""
         n_topics, n_orders = self.max, 1
         while n_topics - self.step >= self.min:
             n_topics -= self.stride(n_topics)
@@ -97,8 +99,8 @@ class OrderRange:
         return n_orders
 
     def rise(self) -> OrderRange | None:
-        """The range above this one, up to twice as many topics: a descent that starts just above
-        the number of topics that there are leaves some of them joined. None at the limit."""
+        """Return the range above this one, up to twice as many topics, or None at the limit. A
+        descent that starts just above the true number of topics leaves some of them joined."""
         if self.limit is None or self.max >= self.limit:
             return None
         return replace(self, max=min(2 * self.max, self.limit), min=self.max)
@@ -106,10 +108,10 @@ class OrderRange:
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """When the iterations of an order end: at a fall of the BIC under `tolerance` of itself.
+    """When the iterations of an order end: when the BIC falls by less than `tolerance` of itself.
 
-    After the last order, `again` starts the best one anew from its own topics, with one topic for
-    each document, as long as that lowers the BIC by a tenth as much.
+    After the last order, `again` restarts the best one from its own topics, with one topic for each
+    document, as long as that lowers the BIC by a tenth as much.
     """
 
     tolerance: float = 1e-4
@@ -119,7 +121,7 @@ class Convergence:
 
 @dataclass(frozen=True, slots=True)
 class OrderRecord:
-    """One row of the search over the number of topics."""
+    """One order that was tried."""
 
     n_topics: int
     bic: float
@@ -131,7 +133,7 @@ class OrderRecord:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What an iteration needs to know of the pass before it."""
+    """What an iteration needs from the pass before it."""
 
     proportions: Proportions | HeldProportions
     tokens: Ints  # topics: L̄
@@ -153,36 +155,36 @@ class SkippedOrders:
 
 @dataclass(frozen=True, slots=True)
 class SelectionState:
-    """Where a search is. The best order so far is the first of `records` of least BIC; where it is
-    started again, it has a record for each time.
+    """The state of a selection. The best order so far is the first of `records` with the least BIC;
+    an order that is restarted has a record for each time.
 
-    A search is a descent through the orders, or several, where the range was widened, and then
-    tries what was skipped next to the best order.
+    A selection is a descent through the orders, or several if the range is widened, and then tries
+    what was skipped next to the best order.
     """
 
     table: WordTable
-    iteration: int  # of the present order; below 0, the rounds with one topic that are left
-    start: Start | None = None  # where the documents are
-    bic: float = math.inf  # of the pass that left them there
+    iteration: int  # of the current order; below 0, the rounds with one topic that are left
+    start: Start | None = None  # the proportions of documents, and more
+    bic: float = math.inf  # of the last pass
     records: tuple[OrderRecord, ...] = ()
     best: WordTable | None = None
-    wider: OrderRange | None = None  # that of the present descent, where it is not the first
+    wider: OrderRange | None = None  # range of the current descent, if it is not the first
     n_before: int = 0  # records of earlier descents
     skipped: tuple[SkippedOrders, ...] = ()  # next to the best order
     least: int | None = None  # of the skipped orders that are being tried
-    again: bool = False  # all orders were tried, and the best is started again
+    again: bool = False  # all orders were tried, and the best is being restarted
     finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CostTerms:
-    """How often the entropy of the word switches counts: in the BIC, and in deciding on a switch.
+    """How the entropy of the word switches counts, in the BIC and in deciding on a switch.
 
     The paper has M·N·H in bits times log 2, which is M·N·H in nats, in both. The authors' programs
-    take nats times log 2 in the BIC, and leave out the factor M when they decide.
+    use nats times log 2 in the BIC, and omit the factor M in decisions.
 
-    With `lda` there is nothing to decide: all words are all topics' own, and topics cost documents
-    nothing.
+    With `lda` there is nothing to decide: every topic has its own probability for every word, and
+    topics cost documents nothing.
     """
 
     authors: bool = False
@@ -199,7 +201,7 @@ class CostTerms:
 def evaluate_bic(
     result: Pass, n_specific: Ints, n_words: int, terms: CostTerms | None = None
 ) -> float:
-    """The paper's BIC, from a pass and the number of words of each topic."""
+    """Return the paper's BIC, from a pass and the number of words of each topic."""
     weight = (terms or CostTerms()).in_bic
     n_topics = len(n_specific)
     places = n_topics * n_words
@@ -211,7 +213,7 @@ def evaluate_bic(
 
 
 def start_selection(shared: SharedModel, seeds: ExpectedCounts) -> SelectionState:
-    """The first state: each topic from its seed documents."""
+    """Return the first state: each topic from its seed documents."""
     return SelectionState(
         estimate_words(seeds, shared, WordSwitches.occurring(seeds)), iteration=-FIRST_ROUNDS
     )
@@ -227,8 +229,8 @@ def select_order(
     keep: Callable[[SelectionState], None] = lambda state: None,
     seed: Seeding | None = None,
 ) -> SelectionState:
-    """Goes on from a state to the end of the search; `keep` is told every state on the way. `seed`
-    gives as many topics as it is told, from which a descent in a wider range starts."""
+    """Continue from a state to the end of the selection, calling `keep` with every state on the
+    way. `seed` returns a given number of topics, from which a descent in a wider range starts."""
     while not state.finished:
         if state.iteration < 0:
             state = _assign(passes, shared, state, terms)
@@ -241,8 +243,8 @@ def select_order(
 def _assign(
     passes: Passes, shared: SharedModel, state: SelectionState, terms: CostTerms
 ) -> SelectionState:
-    """Every document to its best topic; topics that are no document's best one are dropped, unless
-    an order is started again: that ends there."""
+    """Assign every document to its best topic, and drop topics that are no document's best. If an
+    order is being restarted, losing a topic ends it."""
     table = state.table
     while True:
         result = passes.assign(table)
@@ -267,7 +269,7 @@ def _iterate(
     terms: CostTerms,
     seed: Seeding | None,
 ) -> SelectionState:
-    """One GEM iteration; at the end of an order, the step to the next."""
+    """Do one GEM iteration; at the end of an order, go to the next."""
     assert state.start is not None
     table = state.table
     n_specific = table.specific_words()
@@ -319,8 +321,8 @@ def _iterate(
 
 
 def _goes_down(state: SelectionState, orders: OrderRange) -> bool:
-    """Whether the descent has another order to try: within its range, or below it where its best
-    order is at the end of what was tried; not if that is well behind."""
+    """Return whether the descent has another order to try: within its range, or below it if its
+    best order is at the end of what was tried; not if the best is well behind."""
     orders = state.wider or orders
     n_topics = state.table.n_topics
     best = min(state.records[state.n_before :], key=lambda record: record.bic).n_topics
@@ -334,7 +336,7 @@ def _goes_down(state: SelectionState, orders: OrderRange) -> bool:
 
 
 def _find_higher(state: SelectionState, orders: OrderRange) -> OrderRange | None:
-    """The next range, where the best of all orders is at the upper end of this descent."""
+    """Return the next range if the best of all orders is at the upper end of this descent."""
     orders = state.wider or orders
     best = _find_best(state)
     at_end = best >= state.n_before and orders.is_at_upper_end(state.records[best].n_topics)
@@ -342,19 +344,19 @@ def _find_higher(state: SelectionState, orders: OrderRange) -> OrderRange | None
 
 
 def _find_best(state: SelectionState) -> int:
-    """The index of the record of least BIC."""
+    """Return the index of the record with the least BIC."""
     return min(range(len(state.records)), key=lambda index: state.records[index].bic)
 
 
 def _next_to_best(state: SelectionState) -> tuple[SkippedOrders, ...]:
-    """What was skipped right above the best order, and right below it."""
+    """Return what was skipped right above and right below the best order."""
     best = _find_best(state)
     return tuple(orders for orders in state.skipped if best <= orders.index <= best + 1)
 
 
 def _try_skipped(state: SelectionState, convergence: Convergence) -> SelectionState:
-    """On to what was skipped next to the best order; after that, or if there is nothing, the best
-    order is started again."""
+    """Go to what was skipped next to the best order; after that, or if there is nothing, restart
+    the best order."""
     if not state.skipped:
         return _start_again(state) if convergence.again else replace(state, finished=True)
     first, *others = state.skipped
@@ -369,7 +371,7 @@ def _start_again(state: SelectionState) -> SelectionState:
 
 
 def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> SelectionState:
-    """A stride down, with a note of what it skips."""
+    """Take a stride down, and note what it skips."""
     orders = state.wider or orders
     n_topics = state.table.n_topics
     stride, skipped = orders.stride(n_topics), state.skipped
@@ -384,8 +386,8 @@ def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> Sel
 def improve_words(
     expected: ExpectedCounts, shared: SharedModel, table: WordTable | None, terms: CostTerms
 ) -> WordTable:
-    """The words of all topics after the u-switches; from `table` on, or from every word that
-    occurs under a topic."""
+    """Return the words of all topics after the u-switches; starting from `table`, or from every
+    word that occurs under a topic."""
     if terms.lda:
         return estimate_words(expected, shared, WordSwitches.every(expected.n_topics, shared))
     start = WordSwitches.occurring(expected) if table is None else WordSwitches.of(table)
@@ -394,14 +396,14 @@ def improve_words(
 
 
 def drop_least(table: WordTable, result: Pass, n_gone: int) -> WordTable:
-    """The model without the topics of least proportion."""
+    """Return the model without the topics of least proportion."""
     gone = np.zeros(table.n_topics, dtype=np.bool_)
     gone[np.argsort(result.expected.proportion, kind="stable")[:n_gone]] = True
     return drop_topics(table, gone)
 
 
 def drop_topics(table: WordTable, gone: NDArray[np.bool_]) -> WordTable:
-    """The model without the topics where `gone` is true; the others keep their words."""
+    """Return the model without the topics where `gone` is true; the others keep their words."""
     names = np.cumsum(~gone) - 1
     stays = ~gone[table.topics]
     words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))[stays]

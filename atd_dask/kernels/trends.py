@@ -1,29 +1,34 @@
-"""Whether words came into use gradually or all at once.
+"""Tells whether words came into use gradually or all at once.
 
-For each sweep: how many documents have the words, how many documents there are of the topic that
-may take them up, and how many would have the words by what is usual. Growth is a share of the
-topic's documents that rises over a week or more and stays; a burst is a share that is there from
-one sweep to the next, and perhaps gone again.
+For each sweep there are the number of documents with the words, the number of documents on the
+topic that may take them up, and the usual number of documents with the words. Growth is a share of
+the topic's documents that rises over a week or more and stays. A burst is a share that is there
+from one sweep to the next, and may vanish again.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from atd_dask.kernels.model import Floats
 
-# Sweeps in which growth takes up its share.
+# Sweeps over which growth reaches its share.
 RAMPS = (7, 14, 28)
 
-# What is usual is never nothing.
+# The usual number is never 0.
 LEAST_USUAL = 1e-3
+
+# Nor is the expected number of documents on a topic.
+LEAST_EXPECTED = 0.5
 
 
 def weigh_growth(counts: Floats, of_topic: Floats, usual: Floats) -> float:
-    """The log-likelihood of the best growth minus that of the best burst.
+    """Return the log-likelihood of the best growth minus that of the best burst.
 
-    Growth has to begin small, as it cannot take up more than all documents of the topic: so a group
-    that is there at once speaks for a burst even when there is nothing to compare it with.
+    Growth must start small, because it is limited to the documents on the topic. So a group that is
+    there at once is evidence of a burst, even with nothing to compare it with.
     """
     n = len(counts)
     age = np.arange(n)
@@ -44,8 +49,19 @@ def weigh_growth(counts: Floats, of_topic: Floats, usual: Floats) -> float:
     return best_growth - best_burst
 
 
+def weigh_replacement(n_group: int, n_topic: int, expected: float) -> float:
+    """Return the log odds that the documents of a group came instead of others on their topic,
+    against that they came in addition to them.
+
+    `n_topic` documents are on the topic, the group included, and `expected` usually are; counts
+    follow Poisson's law.
+    """
+    return n_group - n_topic * math.log1p(n_group / max(expected, LEAST_EXPECTED))
+
+
 def _fit(counts: Floats, exposed: Floats, usual: Floats) -> float:
-    """The log-likelihood of Poisson counts, with the share of those exposed that fits their sum."""
+    """Return the log-likelihood of Poisson counts, with the share of the exposed documents that
+    fits their sum."""
     usual = np.maximum(usual, LEAST_USUAL)
     inside = exposed > 0.0
     surplus = float((counts - usual)[inside].sum())

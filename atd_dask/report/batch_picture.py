@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from atd_dask.report.charts import Axis
+from atd_dask.report.drawing import Axis
 from atd_dask.report.numbers import count, show_decade, show_decimal
 from atd_dask.result_types import BatchScores, ClusterResult
 

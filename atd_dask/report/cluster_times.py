@@ -1,4 +1,4 @@
-"""When the documents of a cluster are from, where documents have dates."""
+"""Draws when the documents of a cluster are from, if documents have dates."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from atd_dask.documents import NO_DATE
-from atd_dask.report.charts import (
+from atd_dask.report.drawing import (
     BOTTOM,
     RIGHT,
     TOP,
     WIDTH,
     Axis,
-    _draw,
-    _draw_left_axis,
-    _line,
-    _round,
-    _text,
+    draw_chart,
+    draw_curve,
+    draw_left_axis,
+    draw_line,
+    draw_rectangle,
+    draw_text,
 )
 from atd_dask.report.timeline import HEIGHT, MARGIN
 
 BASE = HEIGHT - BOTTOM
 
 HOUR = 3600
-# The lengths of a bin in seconds, and their names; the first that is long enough is taken.
+# Possible lengths of a bin in seconds, and their names; the first that is long enough is used.
 STEPS = (
     (HOUR, "hour"),
     (24 * HOUR, "day"),
@@ -41,7 +42,7 @@ MOST_BINS = 60
 
 @dataclass(frozen=True)
 class Bins:
-    """Equal pieces of the time that a batch covers."""
+    """Equal intervals of the time that a batch covers."""
 
     start: int  # seconds since 1970
     step: int
@@ -50,7 +51,7 @@ class Bins:
 
     @classmethod
     def of(cls, dates: NDArray[np.int64] | None) -> Bins | None:
-        """For the dates of a batch; None where it has none, or all are of one moment."""
+        """Return the bins for the dates of a batch; None if it has none, or all are the same."""
         known = np.zeros(0, np.int64) if dates is None else dates[dates != NO_DATE]
         if not len(known) or known.min() == known.max():
             return None
@@ -64,7 +65,7 @@ class Bins:
         return cls(start, step, name, tuple(counts.tolist()))
 
     def count(self, dates: NDArray[np.int64]) -> list[int]:
-        """How many of some documents are of each piece."""
+        """Return how many of some documents are in each bin."""
         known = dates[dates != NO_DATE]
         places = (known - self.start) // self.step
         return [int(n) for n in np.bincount(places, minlength=len(self.counts))]
@@ -75,39 +76,34 @@ class Bins:
 
 
 def draw_times(bins: Bins, own: Sequence[int]) -> Markup:
-    """The documents of a cluster over time as a line, and as bars all of the batch, scaled."""
+    """Draw the documents of a cluster over time as a line, and the whole batch as bars, scaled."""
     n = len(bins.counts)
     across = Axis(-0.5, max(n, 2) - 0.5, MARGIN, WIDTH - RIGHT)
     up = Axis(0, max(*own, 1), BASE, TOP + 6)
     whole = Axis(0, max(bins.counts), BASE, TOP + 6)
     width = (across.end - across.start) / n * 0.8
     bars = [
-        f'<rect class="track" x="{_round(across.place(index) - width / 2)}"'
-        f' y="{_round(whole.place(count))}" width="{_round(width)}"'
-        f' height="{_round(BASE - whole.place(count))}"/>'
+        draw_rectangle("track", across.place(index) - width / 2, whole.place(count), width, BASE)
         for index, count in enumerate(bins.counts)
         if count
     ]
-    points = " ".join(
-        f"{_round(across.place(index))},{_round(up.place(count))}"
-        for index, count in enumerate(own)
-    )
+    points = [(across.place(index), up.place(count)) for index, count in enumerate(own)]
     ends = [
-        _text("tick", across.place(0), BASE + 17, bins.show(0), "start"),
-        _text("tick", across.end, BASE + 17, bins.show(n - 1), "end"),
+        draw_text("tick", across.place(0), BASE + 17, bins.show(0), "start"),
+        draw_text("tick", across.end, BASE + 17, bins.show(n - 1), "end"),
     ]
     peak = max(range(n), key=lambda index: own[index])
     title = (
         f"{sum(own)} dated documents of the cluster from {bins.show(0)} to {bins.show(n - 1)}, most"
         f" of them, {own[peak]}, in the {bins.name} from {bins.show(peak)}."
     )
-    caption = f"documents a {bins.name}; bars: the whole batch, scaled"
+    caption = f"documents per {bins.name}; bars: the whole batch, scaled"
     parts = [
-        *_draw_left_axis(up, whole=True, start=MARGIN),
+        *draw_left_axis(up, whole=True, start=MARGIN),
         *bars,
-        _line("axis", across.start, BASE, across.end, BASE),
-        f'<polyline class="curve" points="{points}"/>',
+        draw_line("axis", across.start, BASE, across.end, BASE),
+        draw_curve(points),
         *ends,
-        _text("caption", 0, TOP - 8, caption, "start"),
+        draw_text("caption", 0, TOP - 8, caption, "start"),
     ]
-    return _draw(HEIGHT, title, parts)
+    return draw_chart(HEIGHT, title, parts)

@@ -1,4 +1,4 @@
-"""The page over all sweeps of a repository: what they found, and how far the documents drift."""
+"""The page about all sweeps of a repository: what they found, and how far the documents drift."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from atd_dask.wording import clean
 
 @dataclass(frozen=True)
 class ClusterRow:
-    """A cluster over the sweeps in which it had new documents."""
+    """A cluster, over the sweeps in which it had new documents."""
 
     number: int
     first: int
@@ -31,7 +31,7 @@ class ClusterRow:
 
 @dataclass(frozen=True)
 class DriftRow:
-    """Words that a normal topic takes up, as the last sweep that told of them has it."""
+    """Words that a normal topic takes up, as the last sweep that reported them has it."""
 
     words: Sequence[str]
     last: int
@@ -47,7 +47,7 @@ class SweepRow:
     number: int
     report: str
     started: Markup
-    stamp: str  # by which it is sorted
+    stamp: str  # to sort by
     documents: int
     tested: int
     found: Sequence[str]
@@ -60,7 +60,7 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class HistoryView:
-    """All that the page shows; numbers are numbers and text is text until the template."""
+    """Everything that the page shows. Numbers and text are formatted by the template."""
 
     name: str
     verdict: str
@@ -72,8 +72,8 @@ class HistoryView:
 
 
 def render_history(name: str, lines: Sequence[SweepLine], promise: str = "") -> bytes:
-    """The page; `lines` are those of the history, at least one, and `promise` says how many false
-    alarms are accepted. The same give the same bytes."""
+    """Render the page; `lines` are those of the history, at least one, and `promise` says how many
+    false alarms are accepted. The same arguments give the same bytes."""
     style = read("page.css") + read("history.css")
     return fill("history.html.j2", style, read("page.js"), view=make_view(name, lines, promise))
 
@@ -105,9 +105,7 @@ def make_view(name: str, lines: Sequence[SweepLine], promise: str = "") -> Histo
                 [bool(line.clusters) for line in lines],
             ),
             draw_p_values(sweeps, candidates, [line.level for line in lines]),
-            draw_course(
-                sweeps, shares, trained, "share of words that the vocabulary lacks", "{:.1%}"
-            ),
+            draw_course(sweeps, shares, trained, "share of words outside the vocabulary", "{:.1%}"),
             draw_course(
                 sweeps, likelihoods, trained, "log-likelihood of a word, null model", "{:.3g}"
             ),
@@ -125,23 +123,23 @@ def _conclude(lines: Sequence[SweepLine], n_clusters: int) -> str:
         return f"{swept} found no cluster."
     found = f"{swept} found {spell(n_clusters)} cluster{'s' if n_clusters > 1 else ''}"
     last = max(line.sweep for line in lines if line.clusters)
-    return f"{found}, the last news in sweep {last}."
+    return f"{found}; the latest news is from sweep {last}."
 
 
 def _say_promise(lines: Sequence[SweepLine], promise: str) -> str:
-    """What was asked for, and how many false alarms chance may have raised since."""
+    """Say how many false alarms are accepted, and how many chance may have raised since."""
     spent = lines[-1].chance_alarms
     if not promise or spent is None:
         return ""
     alarms = sum(cluster.kind == "new" for line in lines for cluster in line.clusters)
     return (
-        f"False alarms that are accepted: {promise}. Chance alone accounts for at most"
-        f" {show_decimal(spent, 2)} of {count(alarms, 'alarm')} on average."
+        f"Accepted false alarms: {promise}. On average, chance alone accounts for at most"
+        f" {show_decimal(spent, 2)} of {count(alarms, 'alarm')}."
     )
 
 
 def _list_drifts(lines: Sequence[SweepLine]) -> list[DriftRow]:
-    """Drift by its words, the latest first; what shares a word is one."""
+    """Return drift by its words, latest first; drifts that share a word are one."""
     rows: dict[tuple[str, ...], DriftRow] = {}
     for line in lines:
         for drift in line.drifts:
@@ -170,13 +168,13 @@ def _name_time(drift: LineDrift, index: int) -> str:
 
 
 def _link(sweep: int) -> str:
-    """To the page of a sweep, from that of the history beside the sweeps."""
+    """Return a link to the page of a sweep, from the page next to the sweeps."""
     layout = RunLayout(".")
     return layout.relative(layout.sweep(sweep).report)
 
 
 def _list_clusters(lines: Sequence[SweepLine]) -> list[ClusterRow]:
-    """Every cluster, the one with the latest news first."""
+    """Return every cluster, the one with the latest news first."""
     rows: dict[int, ClusterRow] = {}
     for line in lines:
         for cluster in line.clusters:
@@ -203,7 +201,7 @@ def _describe_sweep(line: SweepLine) -> SweepRow:
         documents=line.documents,
         tested=line.tested,
         found=[
-            f"cluster {c.cluster}, {'new' if c.kind == 'new' else 'goes on'}:"
+            f"cluster {c.cluster}, {'new' if c.kind == 'new' else 'continues'}:"
             f" {count(c.added, 'document')}"
             for c in line.clusters
         ]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
+from atd_dask.json_records import JsonObject, look_up
 from atd_dask.storage.locations import Location
 
 
-def find_folder(run: Mapping[str, Any] | None) -> Path | None:
+def find_folder(configuration: JsonObject) -> Path | None:
     """Return the folder of a test corpus of text files, whose ids are paths below it."""
-    value: Any = run
-    for key in ("configuration", "corpus", "test"):
-        value = value.get(key) if isinstance(value, Mapping) else None
+    value = look_up(configuration, "corpus", "test")
     if isinstance(value, Mapping) and value.get("format") == "text" and value.get("path"):
         return Path(value["path"]).absolute()
     return None

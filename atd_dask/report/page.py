@@ -10,8 +10,9 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from atd_dask.report.cluster_view import METRICS
 from atd_dask.report.sources import Sources
-from atd_dask.report.view import METRICS, make_view
+from atd_dask.report.view import make_view
 
 
 def render(sources: Sources) -> bytes:

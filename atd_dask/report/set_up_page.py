@@ -1,4 +1,4 @@
-"""The page of a calibration: what a set-up finds, and how often it cries wolf."""
+"""The page of a calibration: what a set-up finds, and how often it raises a false alarm."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from atd_dask.evaluation.trials import FoundRate, Rate, SetUpFigures, say_figures
-from atd_dask.report.charts import (
+from atd_dask.report.drawing import (
     BOTTOM,
     LEFT,
     RIGHT,
     TOP,
     WIDTH,
     Axis,
-    _draw,
-    _draw_left_axis,
-    _line,
-    _round,
-    _text,
+    draw_chart,
+    draw_circle,
+    draw_curve,
+    draw_left_axis,
+    draw_line,
+    draw_text,
 )
 from atd_dask.report.page import fill, read
 from atd_dask.wording import clean, list_some
@@ -40,7 +41,7 @@ class CellRow:
 
 @dataclass(frozen=True)
 class SetUpView:
-    """All that the page shows."""
+    """Everything that the page shows."""
 
     name: str
     sentence: str
@@ -52,7 +53,7 @@ class SetUpView:
 
 
 def render_figures(figures: SetUpFigures) -> bytes:
-    """The page. The same figures give the same bytes."""
+    """Render the page. The same figures give the same bytes."""
     return fill("set_up.html.j2", read("page.css"), "", view=make_view(figures))
 
 
@@ -66,7 +67,7 @@ def make_view(figures: SetUpFigures) -> SetUpView:
         charts=[
             (
                 f"{share:.0%} of each document on the new subject",
-                draw_curve([one for one in figures.found if one.share == share]),
+                draw_found([one for one in figures.found if one.share == share]),
             )
             for share in shares
         ],
@@ -79,44 +80,44 @@ def make_view(figures: SetUpFigures) -> SetUpView:
             )
             for one in figures.found
         ],
-        topics=f"Held out were {len(figures.topics)} {kind}: {list_some(figures.topics)}."
+        topics=f"The held-out topics are {len(figures.topics)} {kind}: {list_some(figures.topics)}."
         if figures.topics
         else "",
         method=(
             f"Batches of {figures.batch:,} documents were drawn from {figures.normal:,} normal ones"
-            f" and compared with the rest; {figures.searches} searches with nothing planted gave"
-            " each its p-value."
+            f" and compared with the rest; p-values come from {figures.searches} searches with"
+            " nothing planted."
         ),
     )
 
 
 def _say_false_alarms(rate: Rate, level: float) -> str:
-    asked = f"at the level of {level:g} that should be {level * rate.of:.3g}"
+    asked = f"at a level of {level:g}, {level * rate.of:.3g} are expected"
     return (
         f"{rate.happened} of {rate.of:,} batches with nothing in them raised an alarm; {asked}."
-        f" The true rate is between {rate.low:.2%} and {rate.high:.2%}, with a confidence of 95 %."
+        f" With 95 % confidence, the true rate is between {rate.low:.2%} and {rate.high:.2%}."
     )
 
 
-def draw_curve(found: Sequence[FoundRate]) -> Markup:
-    """How often groups are found, by their size, each with its interval."""
+def draw_found(found: Sequence[FoundRate]) -> Markup:
+    """Draw how often groups are found, by size, with intervals."""
     across = Axis(-0.5, len(found) - 0.5, LEFT + 8, WIDTH - RIGHT)
     up = Axis(0, 1, BASE, TOP + 10)
-    parts = _draw_left_axis(up, start=LEFT + 8, form="{:.0%}")
-    parts.append(_line("axis", across.start, BASE, across.end, BASE))
+    parts = draw_left_axis(up, start=LEFT + 8, form="{:.0%}")
+    parts.append(draw_line("axis", across.start, BASE, across.end, BASE))
     points = []
-    for place, one in enumerate(found):
-        x, y = across.place(place), up.place(one.rate.share)
-        points.append(f"{_round(x)},{_round(y)}")
+    for index, one in enumerate(found):
+        x, y = across.place(index), up.place(one.rate.share)
+        points.append((x, y))
         parts += [
-            _line("range", x, up.place(one.rate.low), x, up.place(one.rate.high)),
-            f'<circle class="dot" cx="{_round(x)}" cy="{_round(y)}" r="4"/>',
-            _text("tick", x, BASE + 17, str(one.size), "middle"),
+            draw_line("range", x, up.place(one.rate.low), x, up.place(one.rate.high)),
+            draw_circle("dot", x, y, 4),
+            draw_text("tick", x, BASE + 17, str(one.size), "middle"),
         ]
     parts += [
-        f'<polyline class="curve" points="{" ".join(points)}"/>',
-        _text("caption", 0, TOP - 8, "groups that were found", "start"),
-        _text("caption", across.end, BASE + 34, "documents of the group", "end"),
+        draw_curve(points),
+        draw_text("caption", 0, TOP - 8, "groups found", "start"),
+        draw_text("caption", across.end, BASE + 34, "documents in the group", "end"),
     ]
     told = ", ".join(f"{one.rate.share:.0%} with {one.size}" for one in found)
-    return _draw(HEIGHT, f"Groups found, by their number of documents: {told}.", parts)
+    return draw_chart(HEIGHT, f"Groups found, by their number of documents: {told}.", parts)

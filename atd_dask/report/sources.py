@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.errors import InputError
 from atd_dask.evaluation.results import FORMAT
+from atd_dask.json_records import JsonObject
 from atd_dask.report.links import find_folder, find_original
 from atd_dask.result_types import BatchDocument, BatchScores, MemberDocument, Result
+from atd_dask.run_types import RunRecord
 from atd_dask.stages.result_making import count_words, describe_part
 from atd_dask.stages.score_file import read_scores
 from atd_dask.stages.shown_texts import MOST_GROUPS, find_tokeniser, read_shown_texts
@@ -36,10 +37,10 @@ class Sources:
     """A result, and what the page needs from the stores next to it."""
 
     result: Result
-    run: Mapping[str, Any] | None  # run.json, if there is one
+    run: RunRecord | None
     counts: Mapping[int, Mapping[str, int]]  # row that is shown → word → count
     topics: Sequence[Sequence[str]]  # the words of each topic of the null model
-    settings: Mapping[str, Any]  # those known without run.json
+    settings: JsonObject  # those known without run.json
     digests: Mapping[str, str]  # of the stores, by name
     texts: Mapping[int, str] = field(default_factory=dict)  # row → text, if texts are kept
     tokeniser: Tokeniser | None = None  # that counted the texts
@@ -61,7 +62,7 @@ def read_sources(output: str) -> Sources:
     copies = [copy for d in documents for copy in d.all_copies[:MOST_COPIES]]
     linked: list[MemberDocument | BatchDocument] = [*documents, *copies, *chain(*groups)]
     texts = read_shown_texts(output, result)
-    folder = find_folder(run)
+    folder = None if run is None else find_folder(run.configuration)
     links = {d.row: find_original(d.id, folder, output) for d in linked}
     return Sources(
         result=result,

@@ -1,4 +1,4 @@
-"""Charts over the sweeps of a repository. They too hold numbers and fixed words alone."""
+"""Charts over the sweeps of a repository. They contain only numbers and fixed words, too."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from atd_dask.report.charts import (
+from atd_dask.report.drawing import (
     BOTTOM,
     LEFT,
     RIGHT,
     TOP,
     WIDTH,
     Axis,
-    _draw,
-    _draw_bottom_axis,
-    _draw_left_axis,
-    _line,
-    _rectangle,
-    _round,
-    _text,
+    draw_bottom_axis,
+    draw_chart,
+    draw_circle,
+    draw_curve,
+    draw_left_axis,
+    draw_line,
+    draw_rectangle,
+    draw_text,
+    mark_svg,
 )
 from atd_dask.report.numbers import show_decade
 
@@ -33,20 +35,20 @@ TREND_WIDTH, TREND_HEIGHT = 120, 28
 def draw_documents(
     sweeps: Sequence[int], documents: Sequence[int], alarms: Sequence[bool]
 ) -> Markup:
-    """How many documents were new in each sweep; those with an alarm stand out."""
+    """Draw how many documents were new in each sweep, in colour if it raised an alarm."""
     across = _span(sweeps)
     up = Axis(0, max(*documents, 1), BASE, TOP + 6)
     width = max((across.end - across.start) / len(sweeps) * 0.8, 0.8)
     bars = [
-        _rectangle(
+        draw_rectangle(
             "more" if alarm else "bar", across.place(n) - width / 2, up.place(count), width, BASE
         )
         for n, count, alarm in zip(sweeps, documents, alarms, strict=True)
     ]
     title = f"New documents of {len(sweeps)} sweeps, {sum(alarms)} of them with an alarm."
-    caption = _text("caption", 0, TOP - 8, "new documents; in colour with an alarm", "start")
-    axis = _draw_left_axis(up, whole=True, start=MARGIN)
-    return _draw(HEIGHT, title, [*axis, *bars, caption, *_bottom(across)])
+    caption = draw_text("caption", 0, TOP - 8, "new documents; in colour with an alarm", "start")
+    axis = draw_left_axis(up, whole=True, start=MARGIN)
+    return draw_chart(HEIGHT, title, [*axis, *bars, caption, *_bottom(across)])
 
 
 def draw_p_values(
@@ -54,8 +56,8 @@ def draw_p_values(
     points: Sequence[tuple[int, float, int, bool]],
     levels: Sequence[float | None],
 ) -> Markup:
-    """The p-value of each candidate: its sweep, p-value, size, and whether it raised an alarm; and
-    as a line the level of each sweep, where it is known."""
+    """Draw the p-value of each candidate, given by its sweep, p-value, size, and whether it raised
+    an alarm; and the level of each sweep as a line, if it is known."""
     across = _span(sweeps)
     logs = [math.log10(max(p, 1e-12)) for _, p, _, _ in points]
     told = [(n, math.log10(level)) for n, level in zip(sweeps, levels, strict=True) if level]
@@ -64,23 +66,20 @@ def draw_p_values(
     for decade in range(int(up.low), 1):
         y = up.place(decade)
         parts += [
-            _line("grid", MARGIN, y, WIDTH - RIGHT, y),
-            _text("tick", MARGIN - 6, y + 4, show_decade(decade) if decade else "1", "end"),
+            draw_line("grid", MARGIN, y, WIDTH - RIGHT, y),
+            draw_text("tick", MARGIN - 6, y + 4, show_decade(decade) if decade else "1", "end"),
         ]
-    line = " ".join(f"{_round(across.place(n))},{_round(up.place(log))}" for n, log in told)
-    parts.append(f'<polyline class="level" points="{line}"/>' if told else "")
+    if told:
+        parts.append(draw_curve(((across.place(n), up.place(log)) for n, log in told), "level"))
     for (sweep, _, size, significant), log in zip(points, logs, strict=True):
         radius = min(2 + math.sqrt(size) / 2, 9)
-        parts.append(
-            f'<circle class="{"dot" if significant else "search-dot"}"'
-            f' cx="{_round(across.place(sweep))}" cy="{_round(up.place(log))}"'
-            f' r="{_round(radius)}"/>'
-        )
+        kind = "dot" if significant else "search-dot"
+        parts.append(draw_circle(kind, across.place(sweep), up.place(log), radius))
     found = sum(significant for *_, significant in points)
     title = f"P-values of {len(points)} candidates, {found} of them with an alarm."
-    text = "p-value of each candidate, the larger the more documents; line: level"
-    caption = _text("caption", 0, TOP - 8, text, "start")
-    return _draw(HEIGHT, title, [*parts, caption, *_bottom(across)])
+    text = "p-values of candidates, larger dots for more documents; line: level"
+    caption = draw_text("caption", 0, TOP - 8, text, "start")
+    return draw_chart(HEIGHT, title, [*parts, caption, *_bottom(across)])
 
 
 def draw_course(
@@ -90,49 +89,44 @@ def draw_course(
     name: str,
     form: str,
 ) -> Markup:
-    """A value that changes from sweep to sweep, and the sweeps that trained the null model anew."""
+    """Draw a value that changes from sweep to sweep, and the sweeps that retrained the null
+    model."""
     across = _span(sweeps)
     told = [(n, value) for n, value in zip(sweeps, values, strict=True) if value is not None]
     if not told:
         return Markup("")
     up = Axis.of([value for _, value in told], BASE - 6, TOP + 10)
-    points = " ".join(f"{_round(across.place(n))},{_round(up.place(v))}" for n, v in told)
-    dots = [
-        f'<circle class="dot" cx="{_round(across.place(n))}" cy="{_round(up.place(v))}" r="1.6"/>'
-        for n, v in told
-    ]
-    lines = [_line("shared", across.place(n), TOP, across.place(n), BASE) for n in trained]
+    points = [(across.place(n), up.place(value)) for n, value in told]
+    lines = [draw_line("shared", across.place(n), TOP, across.place(n), BASE) for n in trained]
     first, last = told[0][1], told[-1][1]
     title = (
         f"{name}: from {form.format(first)} in sweep {told[0][0]} to {form.format(last)} in sweep"
-        f" {told[-1][0]}; the null model was trained anew {len(trained)} times."
+        f" {told[-1][0]}; the null model was retrained {len(trained)} times."
     )
     parts = [
-        *_draw_left_axis(up, start=MARGIN, form=form),
+        *draw_left_axis(up, start=MARGIN, form=form),
         *lines,
-        f'<polyline class="curve" points="{points}"/>',
-        *dots,
-        _text("caption", 0, TOP - 8, name, "start"),
+        draw_curve(points),
+        *(draw_circle("dot", *point, 1.6) for point in points),
+        draw_text("caption", 0, TOP - 8, name, "start"),
         *_bottom(across),
     ]
-    return _draw(HEIGHT, title, parts)
+    return draw_chart(HEIGHT, title, parts)
 
 
 def draw_trend(counts: Sequence[int], documents: Sequence[int]) -> Markup:
-    """The share of documents that have some words, sweep by sweep, as a line of its own."""
+    """Draw the share of documents that have some words, sweep by sweep, as a sparkline."""
     shares = [n / max(of, 1) for n, of in zip(counts, documents, strict=True)]
     across = Axis(0, max(len(shares) - 1, 1), 3, TREND_WIDTH - 3)
     up = Axis.of([0.0, *shares], TREND_HEIGHT - 3, 3)
-    points = " ".join(
-        f"{_round(across.place(n))},{_round(up.place(share))}" for n, share in enumerate(shares)
-    )
+    points = ((across.place(n), up.place(share)) for n, share in enumerate(shares))
     title = (
         f"Share of documents with the words in {len(shares)} sweeps, at the end {shares[-1]:.1%}."
     )
-    return Markup(  # noqa: S704 - numbers and fixed words
+    return mark_svg(
         f'<svg class="trend" viewBox="0 0 {TREND_WIDTH} {TREND_HEIGHT}" role="img"'
         f' width="{TREND_WIDTH}" height="{TREND_HEIGHT}"><title>{title}</title>'
-        f'<polyline class="curve" points="{points}"/></svg>'
+        f"{draw_curve(points)}</svg>"
     )
 
 
@@ -141,4 +135,4 @@ def _span(sweeps: Sequence[int]) -> Axis:
 
 
 def _bottom(across: Axis) -> list[str]:
-    return _draw_bottom_axis(across, BASE, "sweep", whole=True)
+    return draw_bottom_axis(across, BASE, "sweep", whole=True)

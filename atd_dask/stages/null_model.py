@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.training import (
@@ -13,6 +13,7 @@ from atd_dask.distribution.training import (
     choose_best,
     train_restarts,
 )
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.jit import STORE
 from atd_dask.kernels.training import Convergence, CostTerms, OrderRange, OrderRecord
 from atd_dask.storage.checkpoints import Checkpoints
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def train_null_model(
     config: RunConfig,
     store: CorpusStore,
-    settings: dict[str, Any],
+    settings: JsonObject,
     client: Client | None,
     checkpoints: Checkpoints,
     progress: Progress,

@@ -127,7 +127,8 @@ def make_result(
         words = count_words(test, [group[0] for group in chosen], unseen=True)
         usual = dict(zip(batch.vocabulary, shared.tolist(), strict=False)) if chosen else {}
         groups = describe_copies(chosen, words, usual, clusters, ids, labels)
-    searches = found[0].searches if found else None  # the same for all
+    # Each cluster has as many of the same searches as its decision needed.
+    searches = max((cluster.searches or () for cluster in found), key=len, default=())
     best = next(search for search in model.restarts if model.record in search)
     result = Result(
         format=FORMAT,
@@ -143,7 +144,7 @@ def make_result(
         ),
         clusters=clusters,
         references=None
-        if searches is None
+        if not searches
         else describe_searches(searches, model.vocabulary, name_normal_documents(stores)),
         copies=groups,
     )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.run_config import RunConfig, as_dict
 from atd_dask.distribution.engine.lazy_client import LazyClient, find_open, when_open
 from atd_dask.distribution.engine.observation import (
-    ClusterFacts,
     Peak,
     describe_cluster,
     forget_peaks,
@@ -20,6 +19,8 @@ from atd_dask.distribution.engine.observation import (
     read_peaks,
 )
 from atd_dask.errors import OutageError, UserError
+from atd_dask.json_records import JsonObject
+from atd_dask.run_types import ClusterFacts, RunRecord, StageMade, StageRecord
 from atd_dask.storage.runs import read_note, read_run, write_run
 from atd_dask.wording import hide_credentials
 
@@ -33,24 +34,24 @@ HIDDEN = "not written down"
 @contextmanager
 def record_run(
     config: RunConfig, client: Client | LazyClient, command: Sequence[str], id: str
-) -> Iterator[RunRecord]:
-    """A record that says how the block ended."""
-    record = RunRecord(config, client, command, id)
+) -> Iterator[RunRecorder]:
+    """Record a run, and how the block ends."""
+    recorder = RunRecorder(config, client, command, id)
     try:
-        yield record
+        yield recorder
     except BaseException as error:
         stopped = isinstance(error, KeyboardInterrupt)
-        # The error itself matters more, and a store that has given out would only be waited for.
+        # The error itself matters more, and an outage would only make the write wait.
         if not isinstance(error, OutageError):
             with suppress(Exception):
-                record.write("stopped" if stopped else "failed", describe_error(error))
+                recorder.write("stopped" if stopped else "failed", describe_error(error))
         raise
-    record.write("finished")
+    recorder.write("finished")
 
 
-class RunRecord:
-    """A run as it goes on. The file is written anew after every stage, so that it tells of those
-    that were finished whatever happens next."""
+class RunRecorder:
+    """Records a run in progress. It rewrites the file after every stage, so that finished
+    stages are on record whatever happens next."""
 
     def __init__(
         self, config: RunConfig, client: Client | LazyClient, command: Sequence[str], id: str
@@ -58,14 +59,14 @@ class RunRecord:
         self._client = client
         self._start = time.monotonic()
         self._peak = Peak()
-        # What earlier runs made is still there, and how and where they made it stays known.
-        earlier = read_run(config.output) or {}
-        self._stages: dict[str, dict[str, Any]] = {
-            name: {"seconds": 0.0, "reused": True, "made": stage["made"]}
-            for name, stage in earlier.get("stages", {}).items()
-            if stage.get("made") is not None
+        # Keep what is known of stages that earlier runs made: how, and on which cluster.
+        earlier = read_run(config.output)
+        self._stages = {
+            name: StageRecord(seconds=0.0, reused=True, made=stage.made)
+            for name, stage in (earlier.stages.items() if earlier else ())
+            if stage.made is not None
         }
-        self._earlier_cluster = earlier.get("cluster")
+        self._earlier_cluster = earlier.cluster if earlier else None
         self._cluster: ClusterFacts | None = None
         self._config = config
         self._command = hide_secrets(command)
@@ -74,58 +75,57 @@ class RunRecord:
 
     @contextmanager
     def stage(self, name: str, fresh: bool) -> Iterator[None]:
-        """Measures a stage; `fresh` if nothing is reused."""
+        """Measure a stage; `fresh` if nothing is reused."""
         note = None if fresh else read_note(self._config.output, name)
-        made = self._stages.pop(name, {}).get("made")
-        entry: dict[str, Any] = {"seconds": 0.0, "reused": False, "made": None}
-        self._stages[name] = entry
+        earlier = self._stages.pop(name, None)
+        entry = self._stages[name] = StageRecord(seconds=0.0, reused=False, made=None)
         started, start = _now(), time.monotonic()
         try:
             with when_open(self._client, forget_peaks), when_open(self._client, self._note_cluster):
                 yield
         finally:
-            entry["seconds"] = _since(start)
+            entry = self._stages[name] = replace(entry, seconds=_since(start))
         client = find_open(self._client)
         if client is not None:
             self._note_cluster(client)
         peak = read_peaks(client)
         self._peak = max(self._peak, peak, key=lambda it: it.total)
-        entry["peak_memory_bytes"] = peak.total
-        if note is not None and read_note(self._config.output, name) == note:
-            entry |= {"reused": True, "made": made}
+        reused = note is not None and read_note(self._config.output, name) == note
+        if reused:
+            made = earlier.made if earlier else None
         else:
-            how = {"seconds": entry["seconds"], "peak_memory_bytes": peak.total}
-            entry["made"] = {"started": started, **how}
+            made = StageMade(started=started, seconds=entry.seconds, peak_memory_bytes=peak.total)
+        self._stages[name] = replace(entry, reused=reused, made=made, peak_memory_bytes=peak.total)
         self.write("running")
 
     @property
     def all_reused(self) -> bool:
-        return all(stage["reused"] for stage in self._stages.values())
+        return all(stage.reused for stage in self._stages.values())
 
     def _note_cluster(self, client: Client) -> None:
-        """A cluster may grow and shrink; the largest is told."""
+        """Note the largest that the cluster was."""
         now = describe_cluster(client)
         if self._cluster is None or now.workers >= self._cluster.workers:
             self._cluster = now
 
     def write(self, status: str, error: str | None = None) -> None:
-        record = {
-            "format": FORMAT,
-            "name": self._config.name,
-            "id": self._id,
-            "status": status,
-            "error": error,
-            "command": self._command,
-            "started": self._started,
-            "ended": None if status == "running" else _now(),
-            "seconds": _since(self._start),
-            "stages": self._stages,
-            "peak_memory_bytes": self._peak.total,
-            "peak_memory_bytes_of": asdict(self._peak),
-            "cluster": asdict(self._cluster) if self._cluster else self._earlier_cluster,
-            "versions": list_versions(),
-            "configuration": describe_config(self._config),
-        }
+        record = RunRecord(
+            format=FORMAT,
+            name=self._config.name,
+            id=self._id,
+            status=status,
+            error=error,
+            command=tuple(self._command),
+            started=self._started,
+            ended=None if status == "running" else _now(),
+            seconds=_since(self._start),
+            stages=self._stages,
+            peak_memory_bytes=self._peak.total,
+            peak_memory_bytes_of=asdict(self._peak),
+            cluster=self._cluster or self._earlier_cluster,
+            versions=list_versions(),
+            configuration=describe_config(self._config),
+        )
         write_run(self._config.output, record)
 
 
@@ -136,15 +136,15 @@ def describe_error(error: BaseException) -> str:
     return hide_credentials(text)[:1000]
 
 
-def describe_config(config: RunConfig) -> dict[str, Any]:
-    """The configuration as it was understood, without what may be a password."""
-    described: dict[str, Any] = as_dict(config)
+def describe_config(config: RunConfig) -> JsonObject:
+    """Return the configuration as it was understood, without what may be a password."""
+    described: JsonObject = as_dict(config)
     if config.cluster is not None:
         described["cluster"]["kwargs"] = dict.fromkeys(config.cluster.kwargs, HIDDEN)
     # The address of a webhook is often all that it takes to use it.
     alert = described["sweep"]["alert"]
     alert |= {key: HIDDEN for key in ("command", "webhook") if alert[key]}
-    hidden: dict[str, Any] = _hide_credentials(described)
+    hidden: JsonObject = _hide_credentials(described)
     return hidden
 
 
@@ -157,7 +157,7 @@ def _hide_credentials(part: Any) -> Any:
 
 
 def hide_secrets(command: Sequence[str]) -> list[str]:
-    """A command without the values for which the configuration hides them too."""
+    """Return a command without the values that the configuration hides too."""
     shown = []
     for argument in command:
         key, equals, _ = argument.removeprefix("--set=").partition("=")

@@ -1,4 +1,4 @@
-"""Trials of a set-up on a cluster: a search each, kept where it is resumed from."""
+"""Trials of a set-up on a cluster: a search each, saved so that they can be resumed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Ints
 from atd_dask.storage.corpus import CorpusStore
 
-# So many normal documents are used, at even distances where there are more.
+# At most this many normal documents are used, evenly spaced.
 MOST_DOCUMENTS = 50_000
 
 
 @functools.lru_cache(maxsize=1)
 def read_normal(urls: tuple[str, ...]) -> Pool:
-    """Normal documents, one for its near-copies, read once in a process."""
+    """Return normal documents without near-duplicates, read once per process."""
     stores = [CorpusStore.open(url) for url in urls]
     chosen = choose_rows(sum(len(store.representatives()) for store in stores))
     joined = JoinedCorpus(tuple(store.without_copies() for store in stores))
@@ -48,7 +48,7 @@ def choose_rows(n_docs: int) -> Ints:
 
 
 def name_topics(pool: Pool, fitter: Fitter, runner: Runner) -> Labels:
-    """The topic of a null model that has most of each document, as if it were a label."""
+    """Return the main topic of each document under a null model, as if it were a label."""
     _, fit = fit_corpus(runner, MemoryCorpus(pool.documents, pool.n_words), fitter)
     shares = fit.proportions
     labels: list[tuple[str, ...]] = []
@@ -61,7 +61,7 @@ def name_topics(pool: Pool, fitter: Fitter, runner: Runner) -> Labels:
 
 @dataclass(frozen=True)
 class TrialWork:
-    """Computes a trial on the worker that runs it."""
+    """Computes a trial on a worker."""
 
     stores: tuple[str, ...]
     topics: Mapping[str, Ints]
@@ -70,7 +70,8 @@ class TrialWork:
     seed: int
 
     def compute(self, trial: Trial, needed: object) -> Arrays:
-        """The best groups of a search: their support, size, and how many of each were planted."""
+        """Return the best groups of a search: their support, their size, and how many of their
+        documents were planted."""
         pool = read_normal(self.stores)
         topic = self.topics.get(trial.topic, np.zeros(0, np.int64))
         laid = lay_out(pool.documents, pool.n_words, topic, trial, self.n_batch, self.seed)
@@ -79,7 +80,7 @@ class TrialWork:
         with open_vectors(Runner(), batch, normal, self.rules.unseen) as vectors:
             search = vectors.search(everyone, np.zeros(0, np.int64), self.rules.max_size)
             groups = grow_groups(search, search.choose_starts(self.rules.seeds))
-            # As a detection judges them, until it gives up.
+            # Judged as in a detection, until it gives up.
             judged = islice(list_candidates(search, groups), self.rules.failures)
             kept = rank([candidate.group for candidate in judged])
         first = batch.n_docs - laid.n_planted

@@ -1,5 +1,4 @@
-"""Single files of an output folder, on this machine or behind an fsspec URL: written whole or not
-at all."""
+"""Single files of an output folder, local or behind an fsspec URL, written atomically."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from atd_dask.storage.locations import Location, name_place
 
 
 def join(base: str, *names: str) -> str:
-    """The path or URL of something below `base`."""
+    """Return the path or URL of something below `base`."""
     return "/".join((base.rstrip("/"), *names))
 
 
 def write_file(url: str, content: bytes) -> None:
-    """Put a file in its place; until then an older one stays."""
+    """Write a file atomically: until it is complete, an older one stays."""
     location = Location.of(url)
     if not location.local:
         folder, _, name = location.url.rpartition("/")
@@ -40,7 +39,7 @@ def write_file(url: str, content: bytes) -> None:
 
 
 def read_file(url: str) -> bytes | None:
-    """The bytes of a file, or None where there is no such file."""
+    """Return the bytes of a file, or None if there is no such file."""
     location = Location.of(url)
     folder, _, name = location.url.rpartition("/")
     return Location(folder, location.local).read(name)

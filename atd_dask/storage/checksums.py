@@ -1,7 +1,7 @@
-"""Files whose own bytes must not change get their digests beside them, in `SHA256SUMS`.
+"""Checksums of files that cannot hold their own: they are listed next to them, in `SHA256SUMS`.
 
 The format is that of `sha256sum`, so `sha256sum --check SHA256SUMS` works too. A file that is not
-listed is of an earlier version, and is taken as it is.
+listed comes from an earlier version, and is not checked.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LINE = re.compile(r"([0-9a-f]{64})  ([^/\n]+)")
 
 
 def write_checked(path: str, content: bytes) -> None:
-    """Writes a file, and its digest beside it."""
+    """Write a file, and list its digest."""
     folder, _, name = path.rpartition("/")
     try:
         sums = read_sums(folder)
     except DamagedStoreError:
-        sums = {}  # what it listed is found damaged, and made again, if it is not listed anew
+        sums = {}  # files that are not listed again are found damaged, and made again
     write_file(path, content)
     sums[name] = hashlib.sha256(content).hexdigest()
     lines = "".join(f"{digest}  {other}\n" for other, digest in sorted(sums.items()))
@@ -31,7 +31,7 @@ def write_checked(path: str, content: bytes) -> None:
 
 
 def read_checked(path: str) -> bytes | None:
-    """The bytes of a file, or None where there is none.
+    """Return the bytes of a file, or None if there is no such file.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def read_checked(path: str) -> bytes | None:
 
 
 def read_sums(folder: str) -> dict[str, str]:
-    """The digest of each file that is listed."""
+    """Return the digest of each file that is listed."""
     content = read_file(join(folder, NAME))
     if content is None:
         return {}

@@ -2,18 +2,18 @@
 
     X               documents × words, CSR: the counts of the words of the vocabulary
     obs             for each document `id`, `labels` (joined by tabs), `length` (tokens of known
-                    words) and `unseen` (tokens of words that the vocabulary does not have); where
-                    near-copies were looked for also `copy_of` (the row of the document that stands
-                    for it, -1 where there is none) and `in_training` (1 in a group of copies that
-                    has a counterpart in training)
+                    words) and `unseen` (tokens of words outside the vocabulary); if near-duplicates
+                    were looked for also `copy_of` (the row of the document that stands for it, or
+                    -1) and `in_training` (1 if its group of near-duplicates has a match in
+                    training)
     var             the vocabulary, `word`
     obsm/unseen     documents × unseen words, CSR
     uns             `unseen_words`, `block_starts` (the last entry is the number of documents) and
                     `attributes` (JSON: where the corpus comes from)
     manifest.json   what was written
 
-Blocks are a property of the store: every sum over documents is taken in their order, so that
-results do not depend on who computes them.
+Blocks are a property of the store. Every sum over documents is taken in their order, so results do
+not depend on which worker computes what.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from atd_dask.documents import Copies, CountBatch
 from atd_dask.errors import InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Block
 from atd_dask.storage.groups import SealedGroup
 
@@ -90,9 +91,9 @@ class CorpusStore:
         self.n_entries = counts["entries"]
         self.n_tokens = counts["tokens"]
         self.n_blocks = counts["blocks"]
-        # None where they were not looked for: all documents stand for themselves.
+        # None if nobody looked for them: then every document stands for itself.
         self.n_copies: int | None = counts.get("copies")
-        # None where documents have no dates.
+        # None if documents have no dates.
         self.n_dated: int | None = counts.get("dated")
 
     @classmethod
@@ -119,9 +120,9 @@ class CorpusStore:
         return reopen, (self.url, self.digest)
 
     @cached_property
-    def attributes(self) -> dict[str, Any]:
-        """Where the corpus comes from."""
-        attributes: dict[str, Any] = json.loads(str(self._group.read("uns/attributes")))
+    def attributes(self) -> JsonObject:
+        """Return where the corpus comes from."""
+        attributes: JsonObject = json.loads(str(self._group.read("uns/attributes")))
         return attributes
 
     @cached_property
@@ -134,7 +135,7 @@ class CorpusStore:
 
     @cached_property
     def block_starts(self) -> NDArray[np.int64]:
-        """The first document of every block, and the number of documents."""
+        """Return the first document of every block, followed by the number of documents."""
         starts = self._group.read("uns/block_starts")
         whole = len(starts) == self.n_blocks + 1 and starts[0] == 0 and starts[-1] == self.n_docs
         if not whole or np.any(np.diff(starts) < 0):
@@ -192,8 +193,8 @@ class CorpusStore:
         return self._group.read("obs/length")
 
     def dates(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64] | None:
-        """For every document the seconds since 1970, `NO_DATE` for one that has none; None where
-        dates were not read."""
+        """Return the date of each document in seconds since 1970, or `NO_DATE` if it has none; None
+        if dates were not read."""
         return None if self.n_dated is None else self._group.read("obs/date", start, stop)
 
     def copies(self) -> Copies | None:

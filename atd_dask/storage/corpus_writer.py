@@ -1,11 +1,11 @@
-"""Writing a corpus store: batch by batch, in memory that does not grow with the corpus."""
+"""Writes a corpus store batch by batch, in memory that does not grow with the corpus."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from atd_dask.documents import NO_DATE, Copies, CountBatch
 from atd_dask.errors import InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import BLOCK_DOCUMENTS, BLOCK_ENTRIES, BlockCutter
 from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
 from atd_dask.storage.groups import TEXT, GroupWriter
 
-# Properties of the format, whatever machine writes.
+# Fixed by the format, so that every machine writes the same bytes.
 CHUNK_ENTRIES = 2**17
 CHUNK_DOCUMENTS = 2**14
 CHUNK_TEXTS = 2**12
@@ -34,7 +35,7 @@ _STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
 _STRING = {"encoding-type": "string", "encoding-version": "0.2.0"}
 
 
-def _frame(index: str, columns: list[str]) -> dict[str, Any]:
+def _frame(index: str, columns: list[str]) -> JsonObject:
     return {
         "column-order": columns,
         "_index": index,
@@ -44,13 +45,14 @@ def _frame(index: str, columns: list[str]) -> dict[str, Any]:
 
 
 class CorpusWriter:
-    """Writes a corpus store, and puts it in its place when the `with` block ends well.
+    """Writes a corpus store, which replaces an older one when the `with` block succeeds.
 
-    Otherwise nothing remains of it and an older store stays. The same documents, words and
-    attributes give the same bytes, however the documents are cut into batches. `attributes` may be
-    changed until the end; it must be fit for JSON and hold nothing that differs between equal runs.
-    `copies` has the near-copies among all the documents, where they were looked for. Dates are
-    kept if `dated` says so.
+    If the block fails, nothing of it remains and the older store stays. The same documents, words
+    and attributes give the same bytes, however the documents are cut into batches.
+
+    `attributes` may be changed until the end of the block; they must be JSON values, and equal runs
+    must set equal ones. `copies` are the near-duplicates among all documents, if anybody looked for
+    them. Dates are kept if `dated` is true.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class CorpusWriter:
         url: str | os.PathLike[str],
         vocabulary: Sequence[str],
         unseen_words: Sequence[str] = (),
-        attributes: Mapping[str, Any] | None = None,
+        attributes: JsonObject | None = None,
         copies: Copies | None = None,
         *,
         dated: bool = False,
@@ -109,7 +111,7 @@ class CorpusWriter:
         group.stream("uns/unseen_words", TEXT, CHUNK_TEXTS, _STRINGS).append(self._unseen_words)
 
     def append(self, batch: CountBatch, unseen: CountBatch | None = None) -> None:
-        """Add documents; `unseen` has the same documents over the unseen words."""
+        """Add documents; `unseen` has the counts of unseen words in the same documents."""
         n_docs = len(batch)
         if len(batch.labels) != n_docs:
             raise InputError(f"a batch of {n_docs} documents has labels for {len(batch.labels)}")
@@ -171,7 +173,7 @@ class CorpusWriter:
         self._group.seal(counts)
 
     def _write_copies(self, copies: Copies) -> int:
-        """Writes the near-copies; gives how many there are."""
+        """Write the near-duplicates, and return how many there are."""
         copy_of, in_training = _check_copies(copies, self._n_docs)
         self._group.stream("obs/copy_of", _INT64, CHUNK_DOCUMENTS, _ARRAY).append(copy_of)
         self._group.stream("obs/in_training", _UINT8, CHUNK_DOCUMENTS, _ARRAY).append(in_training)
@@ -179,7 +181,7 @@ class CorpusWriter:
 
 
 class _Csr:
-    """A CSR matrix that grows by rows."""
+    """A CSR matrix that grows row by row."""
 
     def __init__(self, group: GroupWriter, path: str, n_columns: int) -> None:
         self.n_entries = 0
@@ -193,7 +195,7 @@ class _Csr:
         self._indptr.append([0])
 
     def append(self, batch: CountBatch) -> NDArray[np.int64]:
-        """Add rows; the entries of the matrix up to and with each of them."""
+        """Add rows, and return the number of entries up to and including each of them."""
         ends = batch.indptr[1:].astype(np.int64) + self.n_entries
         self._data.append(batch.counts)
         self._indices.append(batch.terms)
@@ -208,7 +210,8 @@ class _Csr:
 def _check_counts(
     batch: CountBatch, n_docs: int, n_words: int, what: str, ids: Sequence[str]
 ) -> NDArray[np.int64]:
-    """Refuse what is no CSR matrix of counts; the tokens of each document."""
+    """Check that a batch is a CSR matrix of counts, and return the number of tokens of each
+    document."""
     indptr, terms, counts = batch.indptr, batch.terms, batch.counts
     if len(indptr) != n_docs + 1 or len(terms) != len(counts):
         raise InputError(
@@ -217,7 +220,7 @@ def _check_counts(
         )
     for values in (indptr, terms, counts):
         if values.dtype.kind not in "iu":
-            raise InputError(f"row ends, terms and counts must be whole, got {values.dtype}")
+            raise InputError(f"row ends, terms and counts must be integers, got {values.dtype}")
     if indptr[0] != 0 or indptr[-1] != len(terms) or np.any(np.diff(indptr) < 0):
         raise InputError(
             f"the row ends of a batch must ascend from 0 to its {len(terms)} entries, "
@@ -243,14 +246,15 @@ def _check_counts(
     descends = np.zeros(len(terms), dtype=np.bool_)
     descends[1:] = terms[1:] <= terms[:-1]
     descends[indptr[:-1][indptr[:-1] < len(terms)]] = False
-    refuse(descends, f"every {what} of a document must stand once and in ascending order", terms)
+    refuse(descends, f"every {what} of a document must occur once and in ascending order", terms)
     sums = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=sums[1:])
     return sums[indptr[1:]] - sums[indptr[:-1]]
 
 
 def _check_copies(copies: Copies, n_docs: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Refuse copies of other documents, and copies of copies."""
+    """Check that near-duplicates are of earlier documents that are not near-duplicates
+    themselves."""
     copy_of, in_training = copies.copy_of, copies.in_training
     if not len(copy_of) == len(in_training) == n_docs:
         raise InputError(

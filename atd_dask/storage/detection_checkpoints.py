@@ -1,4 +1,4 @@
-"""Detection in progress: grown candidates and bootstrap scores, as checkpoints."""
+"""Checkpoints of a detection: candidates, bootstrap scores and held-out searches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from atd_dask.storage.checkpoints import Checkpoints
 
 @dataclass(frozen=True)
 class DetectionCheckpointer:
-    """Keeps, for each cluster, the proposals that it is chosen from, the candidate once it is
-    grown, and its scores batch by batch; for all of them, what held-out searches found."""
+    """Saves, for each cluster, the proposals it is chosen from, the candidate once it has grown,
+    and its bootstrap scores batch by batch; for all clusters, what held-out searches found."""
 
     checkpoints: Checkpoints
 
@@ -51,7 +51,7 @@ class DetectionCheckpointer:
             return []
         facts, arrays = kept
         support = arrays["support"].tolist()
-        if "found" not in facts:  # an earlier version kept the support alone
+        if "found" not in facts:  # an earlier version saved only the support
             return [HeldOutSearch(one, size=None) for one in support]
         return [
             HeldOutSearch(one, found["size"], tuple(found["documents"]), tuple(found["words"]))
@@ -75,8 +75,7 @@ class DetectionCheckpointer:
 
 @dataclass(frozen=True)
 class SweepCheckpointer(DetectionCheckpointer):
-    """Keeps the searches in held-out documents where other batches of the same null model find
-    them."""
+    """Saves held-out searches where other batches with the same null model find them."""
 
     searches: Checkpoints
 

@@ -1,7 +1,7 @@
-"""Zarr groups that are written whole or not at all, and checked as they are read.
+"""Zarr groups that are written atomically, and checked as they are read.
 
-Every chunk carries checksums that any Zarr reader verifies. The fill value is no valid entry, so
-a missing chunk is seen by readers that do not know the manifest; the reader here refuses it.
+Every chunk carries checksums that any Zarr reader verifies. The fill value is not a valid entry, so
+that readers which do not know the manifest can tell a missing chunk; the reader here refuses it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.json_records import Json
 from atd_dask.storage.locations import Location, Partial, name_place
 from atd_dask.storage.manifest import (
     ArrayRecord,
@@ -37,22 +38,22 @@ if TYPE_CHECKING:
 TEXT = np.dtypes.StringDType()
 METADATA = "zarr.json"
 
-# No byte of UTF-8, as which bytes are used here, is 255.
+# Arrays of bytes hold UTF-8, in which no byte is 255.
 _FILL = {"i": -1, "u": 255, "f": math.nan, "T": "\ufffdmissing"}
 
-# Numbers are packed three times as fast, and as small, when their bits are sorted by weight first.
+# With bit shuffling, numbers are packed three times as fast, and as small.
 _BLOSC = BloscCodec(cname="lz4", shuffle="bitshuffle")
 _ZSTD = ZstdCodec(level=1, checksum=True)
 _COMPRESSORS = {"i": _BLOSC, "f": _BLOSC, "u": _ZSTD, "T": _ZSTD}
 
-# So many chunks are written at a time: side by side, and with one update of the array's shape.
+# Chunks that are written at a time: in parallel, with one update of the array's shape.
 _CHUNKS_AT_ONCE = 8
 
 
 class ArrayStream:
-    """An array of one dimension that is written from its beginning to its end.
+    """A one-dimensional array that is written from beginning to end.
 
-    Values wait until there are some whole chunks of them; no chunk is written twice.
+    Values are buffered until they fill some chunks; no chunk is written twice.
     """
 
     def __init__(self, array: zarr.Array[Any], dtype: np.dtype[Any]) -> None:
@@ -94,9 +95,9 @@ def _record(shape: tuple[int, ...], dtype: np.dtype[Any], content: ContentHash) 
 
 
 class GroupWriter:
-    """Writes a Zarr group under a temporary name; `seal` moves it into its place.
+    """Writes a Zarr group under a temporary name; `seal` moves it to its location.
 
-    Left without `seal`, nothing remains of it and what was at the place stays.
+    Without `seal`, nothing of it remains, and an older store stays.
     """
 
     def __init__(self, url: str | os.PathLike[str], store_format: str) -> None:
@@ -122,7 +123,7 @@ class GroupWriter:
             self._partial.discard()
             self._partial = None
 
-    def group(self, path: str, attributes: Mapping[str, Any]) -> zarr.Group:
+    def group(self, path: str, attributes: Mapping[str, Json]) -> zarr.Group:
         """Add a group; the root has the path '' and comes first."""
         return zarr.create_group(self._store, path=path, zarr_format=3, attributes=dict(attributes))
 
@@ -131,15 +132,15 @@ class GroupWriter:
         path: str,
         dtype: np.dtype[Any],
         chunk: int,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Json] | None = None,
     ) -> ArrayStream:
-        """Add an array of one dimension that is filled piece by piece until the store is sealed."""
+        """Add a one-dimensional array that is filled piece by piece until the store is sealed."""
         array = self._create(path, (0,), dtype, (chunk,), attributes)
         self._streams[path] = ArrayStream(array, dtype)
         return self._streams[path]
 
     def put(
-        self, path: str, values: NDArray[Any], attributes: Mapping[str, Any] | None = None
+        self, path: str, values: NDArray[Any], attributes: Mapping[str, Json] | None = None
     ) -> None:
         """Add a small array of any shape as one chunk."""
         chunks = tuple(max(1, size) for size in values.shape)
@@ -156,7 +157,7 @@ class GroupWriter:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         chunks: tuple[int, ...],
-        attributes: Mapping[str, Any] | None,
+        attributes: Mapping[str, Json] | None,
     ) -> zarr.Array[Any]:
         array = zarr.create_array(
             self._store,
@@ -174,7 +175,7 @@ class GroupWriter:
         return array
 
     def seal(self, counts: Mapping[str, int]) -> None:
-        """Finish every stream, write the manifest and move the store into its place."""
+        """Finish every stream, write the manifest and move the store to its location."""
         assert self._partial is not None
         for path, stream in self._streams.items():
             self._records[path] = stream.finish()
@@ -185,10 +186,11 @@ class GroupWriter:
         self._partial = None
 
     def _write_metadata(self, location: Location) -> dict[str, str]:
-        """Write every metadata file, and all of them once more in that of the root; their hashes.
+        """Write every metadata file, and all of them together in that of the root; return their
+        hashes.
 
-        So a store opens with two reads. It is done here since Zarr's own function warns that its
-        result is not part of the specification; a reader may ignore it.
+        Consolidated, a store opens with two reads. Zarr's own function is not used because it warns
+        that consolidated metadata is not part of the specification. Readers may ignore it.
         """
         contents = {name: value.to_bytes() for name, value in sorted(self._store.metadata.items())}
         root = json.loads(contents[METADATA])
@@ -208,9 +210,10 @@ class GroupWriter:
 
 
 class _WritingStore(WrapperStore[Store]):
-    """A Zarr store that is only written to: metadata waits here, since it changes to the end.
+    """A Zarr store that is only written to. Metadata is held back, because it changes until the
+    end.
 
-    No chunk is written twice, so none needs to be looked for.
+    No chunk is written twice, so there is no need to look for existing ones.
     """
 
     def __init__(self, store: Store) -> None:
@@ -237,7 +240,7 @@ class _WritingStore(WrapperStore[Store]):
 
 
 def chunk_keys(path: str, array: zarr.Array[Any]) -> set[str]:
-    """The names of the files that hold the chunks of an array."""
+    """Return the names of the files that hold the chunks of an array."""
     if array.ndim == 0:
         return {f"{path}/c"}
     return {f"{path}/c/{'/'.join(map(str, at))}" for at in np.ndindex(array.cdata_shape)}
@@ -256,7 +259,7 @@ class _CompleteStore(WrapperStore[Store]):
 
 
 class SealedGroup:
-    """A finished store, opened for reading; opening reads its manifest and its root metadata."""
+    """A finished store, opened for reading. Opening reads the manifest and the root metadata."""
 
     def __init__(self, location: Location, manifest: Manifest) -> None:
         content = location.read(METADATA)
@@ -285,12 +288,12 @@ class SealedGroup:
         return self._arrays[path]
 
     def read(self, path: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """The values of an array, of some rows only where `start` and `stop` are given."""
+        """Return the values of an array, or only the rows from `start` to before `stop`."""
         array = self.array(path)
         rows = slice(start, stop) if array.ndim else ...
         try:
             return np.asarray(array[rows], dtype=array.dtype)
-        # The codecs answer to wrong bytes with one of these two.
+        # What codecs raise for wrong bytes.
         except (DamagedStoreError, ValueError, RuntimeError) as error:
             location = f"{path}[{start}:{'' if stop is None else stop}]" if array.ndim else path
             raise DamagedStoreError(
@@ -298,7 +301,7 @@ class SealedGroup:
             ) from error
 
     def pieces(self, path: str) -> Iterator[NDArray[Any]]:
-        """The values of an array in bounded memory: so many rows as a chunk has at a time."""
+        """Yield the values of an array in bounded memory, a chunk of rows at a time."""
         array = self.array(path)
         if not array.ndim:
             yield self.read(path)

@@ -1,4 +1,4 @@
-"""What a store, or a folder of sweeps, holds, for people and scripts."""
+"""Describes the content of a store, for people and scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN_WORDS = 8
 
 
 def describe(url: str | os.PathLike[str]) -> dict[str, object]:
-    """What a store holds, fit for JSON; read with little of its content."""
+    """Describe the content of a store in JSON values, reading as little of it as possible."""
     location = Location.of(url)
     manifest = read_manifest(location)
     facts: dict[str, object] = {
@@ -57,7 +57,7 @@ def _describe_corpus(url: str | os.PathLike[str]) -> dict[str, object]:
 
 
 def _describe_model(url: str | os.PathLike[str], manifest: Manifest) -> dict[str, object]:
-    # Brings the kernels with it, which are slow to load: a corpus is described without them.
+    # Imports the kernels, which are slow to load and not needed to describe a corpus.
     from atd_dask.storage import models
 
     if manifest.version > models.VERSION:

@@ -1,8 +1,8 @@
-"""Where a store lies: a folder of this machine, or a prefix behind any fsspec URL.
+"""Locations of stores: a local folder, or a prefix behind any fsspec URL.
 
-A store is written beside its place under a temporary name and moved there when it is whole. The
-file `MANIFEST` makes it a store: it arrives last and goes first, so what is at a place is whole or
-does not open.
+A store is written next to its location under a temporary name, and moved there once it is complete.
+The file `MANIFEST` makes it a store: it is written last and removed first, so a store is complete
+or does not open.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from zarr.abc.store import Store
 
 MANIFEST = "manifest.json"
-MARK = "atd-dask-output.json"  # makes a folder one of ours
+MARK = "atd-dask-output.json"  # marks a folder as ours
 MARK_FORMAT = "atd-dask-output/1"
-_DEPTH = 4  # of a store in an output folder, as in sweeps/0001/corpus/new.zarr
+_DEPTH = 4  # how deep stores are in an output folder, as in sweeps/0001/corpus/new.zarr
 
-# Stands for the manifest of a store in the making, and while the objects of a store are exchanged
-# one by one: the place stays recognisable as ours although the store does not open.
+# Stands in for the manifest while a store is written, and while its objects are replaced one by
+# one: the store does not open, but is still recognised as ours.
 UNFINISHED = b'{"format": "atd-dask-unfinished"}\n'
 
 
 @contextlib.contextmanager
 def _reaching(url: str) -> Iterator[None]:
-    """Turn whatever a file system says about a place that cannot be used into one sentence."""
+    """Turn whatever a file system says about a location that cannot be used into one sentence."""
     try:
         yield
     except AtdError:
@@ -44,7 +44,7 @@ def _reaching(url: str) -> Iterator[None]:
         if outage is not None:
             raise outage from error
         reason = str(error) or type(error).__name__
-        raise InputError(f"the place {url} cannot be used: {reason}") from error
+        raise InputError(f"{url} cannot be used: {reason}") from error
 
 
 @contextlib.contextmanager
@@ -61,14 +61,15 @@ def _changing(url: str) -> Iterator[None]:
 
 
 def name_place(error: BaseException | None, url: str) -> None:
-    """Lets an error of the system say where it happened: that of a full disk does not."""
+    """Add the location to an error of the operating system that lacks it, such as that of a full
+    disk."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is None:
         error.filename = url
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A folder or a prefix; `url` is an absolute path where it is local."""
+    """A folder or a prefix; `url` is an absolute path if it is local."""
 
     url: str
     local: bool
@@ -80,9 +81,9 @@ class Location:
             text = text.removeprefix(scheme)
         if "://" not in text:
             return cls(str(Path(text).resolve()), local=True)
-        # Bulk operations of fsspec take these for patterns.
+        # Bulk operations of fsspec read these as patterns.
         if any(sign in text for sign in "*?["):
-            raise InputError(f"the URL of a store must not hold any of * ? [, got {text}")
+            raise InputError(f"the URL of a store must not contain * ? or [, got {text}")
         return cls(text.rstrip("/"), local=False)
 
     @property
@@ -97,7 +98,7 @@ class Location:
         return Location(f"{self.url.rpartition('/')[0]}/{name}", local=False)
 
     def _backend(self) -> tuple[Any, str]:
-        """The file system, and the path of this place in it."""
+        """Return the file system, and the path of this location in it."""
         import fsspec
 
         if self.local:
@@ -114,7 +115,7 @@ class Location:
         return FsspecStore.from_url(self.url, read_only=read_only)
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, or None where there is no such file."""
+        """Return the bytes of a file, or None if there is no such file."""
         backend, path = self._backend()
         with _reaching(self.url):
             try:
@@ -129,7 +130,7 @@ class Location:
             backend.pipe_file(f"{path}/{name}", content)
 
     def files(self) -> dict[str, int]:
-        """Every file below this place with its size, in the order of their names."""
+        """Return every file below this location with its size, sorted by name."""
         backend, path = self._backend()
         with _reaching(self.url):
             backend.invalidate_cache()
@@ -140,7 +141,7 @@ class Location:
         return dict(sorted(sizes.items()))
 
     def remove(self) -> None:
-        """Remove everything below this place."""
+        """Remove everything below this location."""
         if self.local:
             shutil.rmtree(self.url, ignore_errors=True)
         else:
@@ -159,7 +160,7 @@ class Location:
             backend.copy(*([f"{root}/{name}" for name in names] for root in (path, target_path)))
 
     def names(self) -> list[str]:
-        """What lies directly below this place, or [] where there is nothing."""
+        """Return the names directly below this location, or [] if there is nothing."""
         backend, path = self._backend()
         with _reaching(self.url):
             backend.invalidate_cache()
@@ -175,19 +176,19 @@ class Location:
             return bool(backend.isfile(path))
 
     def check_replaceable(self) -> None:
-        """Refuse a place that holds anything but a store of ours."""
+        """Check that this location is free or holds a store of ours."""
         names = self.names()
         manifest = self.read(MANIFEST) if MANIFEST in names else None
         ours = manifest is not None and (b"atd-dask" in manifest or "zarr.json" in names)
-        # One that lost its manifest is still ours if the folder around it is.
+        # Without its manifest it is still ours if the folder around it is.
         if names and not ours and not ("zarr.json" in names and self._is_in_output()):
             raise InputError(
-                f"the place of a store must be free or hold a store of atd-dask, but {self.url} "
-                "holds something else: choose another place or remove what is there"
+                f"the location of a store must be free or hold a store of atd-dask, but {self.url}"
+                " holds something else: choose another location, or remove what is there"
             )
 
     def _is_in_output(self) -> bool:
-        """Whether this is inside an output folder that carries our mark."""
+        """Return whether this is inside an output folder that carries our mark."""
         folder = self.url
         for _ in range(_DEPTH):
             folder = folder.rpartition("/")[0]
@@ -196,25 +197,25 @@ class Location:
         return False
 
     def partials(self) -> list[Location]:
-        """The temporary stores of this place."""
+        """Return the temporary stores of this location."""
         parent = Location(str(Path(self.url).parent), True) if self.local else self.sibling("")
         start = f".{self.name}.partial-"
         return [self.sibling(name) for name in parent.names() if name.startswith(start)]
 
 
 class Partial:
-    """A store in the making, under a temporary name beside its place.
+    """A store that is being written, under a temporary name next to its location.
 
-    Two writers of one place do not mix: the last to finish wins. What a dead writer left behind is
-    removed by the next one that finishes. Whether a writer is alive is known on a local disk
-    only; elsewhere a living one is robbed of its files too, and fails when it wants to finish.
+    Two writers of one location do not mix: the last to finish wins. What a dead writer left behind
+    is removed by the next one that finishes. Only on a local disk can it be known whether a writer
+    is alive; elsewhere a living one loses its files too, and fails when it tries to finish.
     """
 
     def __init__(self, target: Location) -> None:
         target.check_replaceable()
         self.target = target
         self.location = self._fresh()
-        # Shows at once whether the place can be written to at all.
+        # Fails early if the location is not writable.
         with _reaching(target.url):
             self.location.write(MANIFEST, UNFINISHED)
         self._lock = _lock_folder(self.location.url) if self.location.local else None
@@ -223,7 +224,7 @@ class Partial:
         return self.target.sibling(f".{self.target.name}.partial-{secrets.token_hex(8)}")
 
     def publish(self, names: Collection[str], manifest: bytes) -> None:
-        """Move the files into their place, over an older store, and tidy up around it."""
+        """Move the files to their location, replacing an older store, and clean up around it."""
         self.target.check_replaceable()
         if set(self.location.files()) != {MANIFEST, *names}:
             raise InputError(
@@ -236,14 +237,14 @@ class Partial:
         else:
             self._copy(sorted(names), manifest)
         self._unlock()
-        # The store is in its place: what cannot be tidied now is left to the next writer.
+        # The store is complete: what cannot be cleaned up now is left to the next writer.
         with contextlib.suppress(Exception):
             for partial in self.target.partials():
                 if not (partial.local and _is_held(partial.url)):
                     partial.remove()
 
     def discard(self) -> None:
-        """Remove what was written. A failure is left to the next writer to mend."""
+        """Remove what was written. If that fails, the next writer does it."""
         with contextlib.suppress(Exception):
             self.location.remove()
         self._unlock()
@@ -255,8 +256,8 @@ class Partial:
 
     def _rename(self) -> None:
         source, target = Path(self.location.url), Path(self.target.url)
-        # Without this a power failure could leave the new name with empty files behind it, and
-        # the old store gone.
+        # Otherwise a power failure could leave the new name with empty files, and the old store
+        # gone.
         _flush_folder(source)
         if target.exists():
             aside = target.rename(self._fresh().url)
@@ -294,9 +295,10 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _lock_folder(folder: str) -> int | None:
-    """Hold a folder until the handle is closed or this process ends; None where that cannot be.
+    """Lock a folder until the handle is closed or this process ends; return None if it cannot be
+    locked.
 
-    BlockingIOError where another process holds it.
+    Raises BlockingIOError if another process holds it.
     """
     import fcntl
 

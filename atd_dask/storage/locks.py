@@ -1,13 +1,13 @@
-"""One run at a time in an output folder: a file there names the run that writes it.
+"""Locks: only one run at a time writes to an output folder. A file there names that run.
 
-A lock names a process: its host, its number and when it started, counted from when the host was
-booted, so that setting a clock changes nothing. On the same host it is known whether that process
-is alive. On another host a lock counts as left behind if it looks old by the clocks and is then not
-renewed while we watch it.
+A lock names a process by its host, its number and its start. The start is counted from the boot of
+the host, so that setting the clock changes nothing. On the same host we can tell whether the
+process is alive. A lock of another host counts as stale if it looks old by the clocks and is then
+not renewed while we watch it.
 
-On a local disk taking a lock is atomic. On an object store it is where the store can create an
-object on condition that there is none; elsewhere, and where a lock is taken over, it is read again
-a moment after it was written, and the last writer has it.
+Taking a lock is atomic on a local disk, and on object stores that can create an object only if it
+does not exist. On other stores, and when a stale lock is taken over, the lock is read again a
+moment after it was written, and the last writer has it.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import Location
 
 NAME = "run.lock"
-EXPIRY = 120.0  # seconds after which a lock that was not renewed is left behind
+EXPIRY = 120.0  # seconds without renewal after which a lock is stale
 RENEWAL = 20.0  # seconds between renewals
-OBSERVATION = 30.0  # seconds for which the lock of another host is watched before it is taken over
-LAST_RENEWAL = 10.0  # seconds for which the end of a run waits for a renewal that is under way
-PAUSE = 0.5  # seconds in which another one who writes the same lock would show himself
-# Seconds by which the start of one and the same process may seem to differ: by the clock, where an
-# earlier version or another system than Linux wrote the lock, and since the host was booted.
+OBSERVATION = 30.0  # seconds to watch the lock of another host before taking it over
+LAST_RENEWAL = 10.0  # seconds that the end of a run waits for a renewal in progress
+PAUSE = 0.5  # seconds to wait for another writer of the same lock
+# Seconds by which two readings of the start of the same process may differ: by the clock (locks of
+# earlier versions, and of systems other than Linux), and since boot.
 CLOCK_TOLERANCE = 10.0
 BOOT_TOLERANCE = 0.05
 
 
 class LockedError(AtdError):
-    """Another run writes the folder."""
+    """Another run is writing to the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process that writes a folder, and since when."""
+    """The process that writes to a folder, and since when."""
 
     host: str
-    realm: str  # tells containers with the same host name apart: each counts its own processes
+    realm: str  # distinguishes containers with the same host name, which number their own processes
     pid: int
-    # When the process started, as its number is given again after its end: in seconds since the
-    # host was booted, or by the clock where that is not known.
+    # When the process started, because process numbers are reused: in seconds since boot, or by the
+    # clock if that is unknown.
     born: float
     since: float
     renewed: float
     token: str
-    boot: str = ""  # which boot of the host `born` is counted from; empty if it is a time
+    boot: str = ""  # the boot that `born` is counted from; empty if it is a time by the clock
 
     @classmethod
     def here(cls) -> Owner:
@@ -72,7 +72,7 @@ class Owner:
 
     @classmethod
     def read(cls, content: bytes) -> Owner | None:
-        """The owner in a lock file, or None where the file is not whole."""
+        """Return the owner in a lock file, or None if the file is incomplete."""
         try:
             told = json.loads(content)
             return cls(
@@ -86,7 +86,7 @@ class Owner:
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
     def is_gone(self) -> bool:
-        """Whether the lock was left behind."""
+        """Return whether the lock is stale."""
         if not self.is_here():
             return time.time() > self.renewed + EXPIRY
         if self.boot and self.boot != _find_boot():
@@ -96,7 +96,7 @@ class Owner:
         return born is None or abs(born - self.born) > tolerance
 
     def is_here(self) -> bool:
-        """Whether the process belongs to this host, where it can be looked at."""
+        """Return whether the process is on this host, where it can be looked up."""
         return (self.host, self.realm) == (socket.gethostname(), _find_realm())
 
     def __str__(self) -> str:
@@ -115,13 +115,13 @@ _FIELDS: dict[str, type] = {
 }
 
 
-# Who left behind a lock that is not whole.
+# The owner of an incomplete lock.
 UNKNOWN = Owner("an unknown host", "", 0, 0.0, 0.0, 0.0, "")
 
 
 def _find_birth(pid: int, boot: str) -> float | None:
-    """When a process started, since `boot` if one is named: None if there is no process of this
-    number, NaN if that is kept secret."""
+    """Return when a process started, counted from `boot` if one is given: None if there is no such
+    process, NaN if the system does not say."""
     import psutil
 
     try:
@@ -136,15 +136,15 @@ def _find_birth(pid: int, boot: str) -> float | None:
 
 
 def _count_since_boot(pid: int) -> float:
-    """When a process started, in seconds since the host was booted. psutil adds to it when that
-    was by the clock of now, which changes when the clock is set."""
-    # The name of the program, in brackets, may hold anything; the start is the 20th field after it.
+    """Return when a process started, in seconds since boot. psutil would add the time of boot by
+    the current clock, which changes when the clock is set."""
+    # The program's name, in brackets, may contain anything; the start is the 20th field after it.
     fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _find_boot() -> str:
-    """Which boot of this host this is; empty where the system does not say."""
+    """Return an identifier of this boot of the host, empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -159,7 +159,7 @@ def _find_realm() -> str:
 
 
 def _interrupt_main_thread() -> None:
-    """As Ctrl-C does, also while it waits for something."""
+    """Interrupt the main thread as Ctrl-C does, even while it waits."""
     main = threading.main_thread().ident
     assert main is not None
     signal.pthread_kill(main, signal.SIGINT)
@@ -167,16 +167,21 @@ def _interrupt_main_thread() -> None:
 
 @contextlib.contextmanager
 def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Keeps other runs from the folder or URL `output` while the block runs.
+    """Keep other runs out of the folder or URL `output` during the block.
 
-    A lock that was left behind is taken over, and `say` hears of it. A `LockedError` if another run
-    holds it, or takes it over because this process was not heard of for too long.
+    A stale lock is taken over, and `say` is called with a sentence about it.
+
+    Raises
+    ------
+    LockedError
+        If another run holds the lock, or takes it over because this process did not renew it in
+        time.
     """
     lock = FolderLock(output)
     try:
         before = lock.take(say)
         if before is not None:
-            say(f"went on in {output} in place of {before}, which ended without a word")
+            say(f"resuming in {output} after {before}, which ended without removing its lock")
         with lock.renewing():
             yield
     except KeyboardInterrupt:
@@ -194,7 +199,7 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def read_owner(output: str) -> Owner | None:
-    """The run that writes a folder now, or None."""
+    """Return the run that is writing to a folder, or None."""
     owner = Owner.read(Location.of(output).read(NAME) or b"")
     return None if owner is None or owner.is_gone() else owner
 
@@ -210,7 +215,8 @@ class FolderLock:
         self._abandoned = False
 
     def take(self, say: Callable[[str], None] = lambda line: None) -> Owner | None:
-        """Takes the lock; gives the one who left it behind, if any. `say` hears of waiting."""
+        """Take the lock, and return the owner of a stale lock that it replaces. `say` is called
+        before waiting."""
         before = None
         for _ in range(10):
             content = self._read()
@@ -230,8 +236,8 @@ class FolderLock:
         raise LockedError(f"the lock {join(self._output, NAME)} changes too fast: try again")
 
     def _is_renewed(self, found: Owner, content: bytes, say: Callable[[str], None]) -> bool:
-        """Whether a lock that looks old by the clocks, which may be wrong, is renewed while we
-        watch."""
+        """Return whether a lock that looks old by the clocks, which may be wrong, is renewed while
+        we watch."""
         if found.is_here() or found == UNKNOWN:
             return False
         say(
@@ -248,23 +254,23 @@ class FolderLock:
         return False
 
     def abandon(self) -> None:
-        """Leaves the lock to expire, or to be taken over, where it cannot be reached."""
+        """Leave the lock to expire or to be taken over, if it cannot be reached."""
         self._abandoned = True
 
     def release(self) -> None:
-        """Removes the lock if it is this one; what cannot be removed expires."""
+        """Remove the lock if it is ours. If that fails, it expires."""
         with contextlib.suppress(Exception):
             if not self._abandoned and self._holds():
                 self._remove()
 
     @contextlib.contextmanager
     def renewing(self) -> Iterator[None]:
-        """Shows others that this process is alive."""
+        """Renew the lock during the block."""
         ended = threading.Event()
 
         def renew() -> None:
             while not ended.wait(RENEWAL):
-                # A store that cannot be reached now is tried again later.
+                # If the store cannot be reached now, try again later.
                 with contextlib.suppress(Exception):
                     if not self._holds():
                         if ended.is_set():
@@ -283,7 +289,7 @@ class FolderLock:
             thread.join(LAST_RENEWAL)
 
     def _read(self) -> bytes | None:
-        """The lock as it is. One that is not whole is given a moment in which to become so."""
+        """Return the current lock. Wait a moment for one that is incomplete."""
         content = self._place.read(NAME)
         for _ in range(5):
             if content is None or Owner.read(content) is not None:
@@ -297,7 +303,7 @@ class FolderLock:
         return owner is not None and owner.token == self._mine.token
 
     def _create(self) -> bool:
-        """Writes the lock unless there is one."""
+        """Write the lock unless there is one."""
         content = self._mine.write()
         try:
             if not self._place.local:
@@ -326,14 +332,14 @@ class FolderLock:
         except FileExistsError:
             return False
         except (TypeError, ValueError, NotImplementedError, OSError):
-            # This store cannot, or it says in its own way that there is one.
+            # This store cannot do that, or reports an existing object in its own way.
             if self._place.read(NAME) is not None:
                 return False
             self._write(self._mine)
         return True
 
     def _replace(self, found: bytes) -> bool:
-        """Puts the lock in the place of the one that was found, unless it has changed."""
+        """Replace the lock that was found, unless it has changed."""
         with self._alone():
             if self._place.read(NAME) != found:
                 return False
@@ -342,7 +348,7 @@ class FolderLock:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keeps other processes of this host from replacing the same lock."""
+        """Keep other processes of this host from replacing the same lock."""
         if not self._place.local:
             yield
             return
@@ -350,7 +356,7 @@ class FolderLock:
 
         handle = os.open(self._place.url, os.O_RDONLY)
         try:
-            # Where the file system has no such locks, what was written is read again as elsewhere.
+            # If the file system has no such locks, read the lock again, as on other stores.
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield

@@ -1,8 +1,8 @@
-"""The manifest of a store: what was written, so that anyone can tell whether it still is there.
+"""The manifest of a store: what was written, so that anyone can check that it is still there.
 
-It belongs to any Zarr group of ours. The rules here hold for every kind of store and every
-version: the file is canonical JSON, `sha256` is the hash of that JSON without the field itself,
-and `format` is `atd-dask-<kind>/<version>`.
+All our Zarr groups have one, and its rules hold for every kind and version of store: the file is
+canonical JSON, `sha256` is the hash of that JSON without the field itself, and `format` is
+`atd-dask-<kind>/<version>`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from atd_dask.storage.locations import MANIFEST, UNFINISHED, Location
 
 
 class ContentHash:
-    """SHA-256 of the values of an array in C order, whatever its codecs and chunks.
+    """SHA-256 of the values of an array in C order, independent of codecs and chunks.
 
-    Numbers count as their little-endian bytes, a string as the length of its UTF-8 form in eight
-    little-endian bytes and that form.
+    Numbers count as their little-endian bytes; a string as the length of its UTF-8 form in eight
+    little-endian bytes, followed by that form.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ContentHash:
 
 @dataclass(frozen=True, slots=True)
 class ArrayRecord:
-    """What an array held when it was written."""
+    """What an array contained when it was written."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -53,7 +53,8 @@ class ArrayRecord:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a store held when it was written: `metadata` has the SHA-256 of every `zarr.json`."""
+    """What a store contained when it was written; `metadata` has the SHA-256 of every
+    `zarr.json`."""
 
     format: str
     counts: Mapping[str, int]
@@ -70,7 +71,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """The identity of the content: the same for other codecs, chunks and places."""
+        """The identity of the content, independent of codecs, chunks and location."""
         arrays = {name: asdict(record) for name, record in self.arrays.items()}
         return hashlib.sha256(_canonical(arrays)).hexdigest()
 
@@ -80,7 +81,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Manifest:
-        """Read a manifest back; ValueError where it is not as it was written."""
+        """Parse a manifest; raise ValueError if it is damaged."""
         try:
             fields = json.loads(content)
             arrays = {
@@ -92,7 +93,7 @@ class Manifest:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError("it cannot be read") from error
         if not sound:
-            raise ValueError("its SHA-256 does not agree with what it says")
+            raise ValueError("its SHA-256 does not match its content")
         return manifest
 
 
@@ -101,7 +102,7 @@ def _canonical(value: object) -> bytes:
 
 
 def read_manifest(location: Location) -> Manifest:
-    """The manifest of a store of any kind and version."""
+    """Read the manifest of a store of any kind and version."""
     content = location.read(MANIFEST)
     if content is None and not location.names():
         raise InputError(
@@ -137,7 +138,7 @@ def read_manifest(location: Location) -> Manifest:
 
 
 def check_format(manifest: Manifest, kind: str, version: int, url: str) -> None:
-    """Refuse a store of another kind, or of a version that this code does not know."""
+    """Check that a store is of this kind, and of a version that this code can read."""
     if manifest.kind != kind:
         raise InputError(f"{url} must be a {kind} store, but it is a {manifest.kind} store")
     if manifest.version > version:

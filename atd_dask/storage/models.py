@@ -1,11 +1,11 @@
-"""The null model as a store: what the topics say, and how the model was found.
+"""The null model as a store.
 
 shared              the shared probability of each word (β₀)
 vocabulary          the words
 words/indptr        for each word, where its topic-specific probabilities begin
 words/topics        the topics that give the word a probability of their own (u = 1)
 words/probabilities these probabilities (β)
-about               JSON: the search over orders, the settings, the corpus it was trained on
+about               JSON: how the number of topics was selected, the settings, the training corpus
 manifest.json       what was written
 """
 
@@ -15,10 +15,10 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import WordTable
 from atd_dask.kernels.training import OrderRecord
 from atd_dask.kernels.word_ranking import rank_words
@@ -38,17 +38,17 @@ class NullModel:
 
     table: WordTable
     vocabulary: tuple[str, ...]
-    restarts: tuple[tuple[OrderRecord, ...], ...]  # the search over orders of every restart
-    settings: dict[str, Any]
-    corpus: str  # the digest of the corpus store
+    restarts: tuple[tuple[OrderRecord, ...], ...]  # the orders that each restart tried
+    settings: JsonObject  # those it was trained with
+    corpus: str  # digest of the corpus store
 
     @cached_property
     def record(self) -> OrderRecord:
-        """The order that was chosen: the first of least BIC."""
+        """The order that was chosen: the first with the least BIC."""
         return min((r for search in self.restarts for r in search), key=lambda record: record.bic)
 
     def top_words(self, topic: int, n: int) -> list[str]:
-        """The words of its own that a topic makes more likely, the most telling first."""
+        """Return the words that a topic makes more likely, most telling first."""
         table = self.table
         owners = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
         mine = (table.topics == topic) & (table.excess > 0)
@@ -59,7 +59,7 @@ class NullModel:
 
 
 def write_model(url: str | os.PathLike[str], model: NullModel) -> str:
-    """Writes a model store; gives its digest."""
+    """Write a model store, and return its digest."""
     about = {
         "restarts": [[asdict(record) for record in search] for search in model.restarts],
         "settings": model.settings,
@@ -92,7 +92,7 @@ def read_digest(url: str | os.PathLike[str]) -> str:
 
 
 def read_model(url: str | os.PathLike[str]) -> NullModel:
-    """A model as it was written; every byte of it is checked."""
+    """Read a model, checking every byte."""
     group = SealedGroup.open(url, KIND, VERSION)
     about = json.loads(str(group.read("about")))
     table = complete_table(

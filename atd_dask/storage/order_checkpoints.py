@@ -1,4 +1,4 @@
-"""The state of a search over orders, as a checkpoint."""
+"""Checkpoints of the selection of an order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from atd_dask.errors import InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Floats, Proportions, WordTable
-from atd_dask.kernels.passes import HeldProportions
+from atd_dask.kernels.passes import ComputedProportions, HeldProportions
 from atd_dask.kernels.training import (
     OrderRange,
     OrderRecord,
@@ -30,7 +31,7 @@ _SIDES = {"a": "b", "b": "a"}
 
 @dataclass(frozen=True)
 class SavedProportions:
-    """Proportions in checkpoints, one for each block. It travels to workers."""
+    """Proportions in checkpoints, one for each block. It is sent to workers."""
 
     checkpoints: Checkpoints
     name: str
@@ -42,13 +43,10 @@ class SavedProportions:
         kept = self.checkpoints.load(f"{self.name}-{start}")
         if kept is None:
             raise InputError(
-                f"the checkpoint of the documents from {start} to {stop} must be in"
-                f" {self.checkpoints.url} as it was written, but it is not: start again"
+                f"the checkpoint of documents {start} to {stop} in {self.checkpoints.url} is"
+                " missing or damaged: start again"
             )
         return Proportions(*(kept[1][field] for field in _ACTIVE))
-
-    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
-        raise NotImplementedError("proportions are saved by those who have them")
 
     def save_part(self, start: int, part: Proportions) -> None:
         arrays = {field: getattr(part, field) for field in _ACTIVE}
@@ -58,8 +56,8 @@ class SavedProportions:
 def save_selection(
     checkpoints: Checkpoints, name: str, state: SelectionState, side: str = "a"
 ) -> None:
-    """Keeps a state; the shared model is not part of it. Proportions that are on workers are kept
-    by these, under the name of a `side`: not that of the state before, which stays whole."""
+    """Save a state, without the shared model. Proportions on workers are saved by them under the
+    name of a `side`; the other side has those of the last state, which stays complete."""
     blocks: list[int] = []
     arrays: dict[str, NDArray[Any]] = {}
     tables = {"table": state.table} | ({"best": state.best} if state.best is not None else {})
@@ -73,8 +71,10 @@ def save_selection(
         if isinstance(proportions, Proportions):
             arrays |= {f"proportions.{field}": getattr(proportions, field) for field in _ACTIVE}
         else:
+            # Those of a checkpoint are replaced by a pass before the next one is saved.
+            assert isinstance(proportions, ComputedProportions)
             blocks = proportions.save(SavedProportions(checkpoints, f"{name}-{side}").save_part)
-    facts = {
+    facts: JsonObject = {
         "side": side,
         "blocks": blocks,
         "topics": {prefix: table.n_topics for prefix, table in tables.items()},
@@ -92,7 +92,7 @@ def save_selection(
 
 
 def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> SelectionState | None:
-    """The state that was kept last, or None."""
+    """Return the state that was saved last, or None."""
     kept = checkpoints.load(name)
     if kept is None:
         return None
@@ -133,9 +133,10 @@ def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> Selec
 
 @dataclass(frozen=True)
 class OrderCheckpointer:
-    """Keeps the states of a training's restarts: after every order, and now and then in between.
+    """Saves the states of a training's restarts: after every order, and every few seconds in
+    between.
 
-    When is a matter of time; what comes of it is not.
+    When states are saved depends on time; the result does not.
     """
 
     checkpoints: Checkpoints

@@ -1,7 +1,8 @@
-"""Whose an output folder is.
+"""Whom an output folder belongs to.
 
-Ours carries a mark, which is written before anything else. A folder without one that holds files is
-somebody else's and is not written into, unless an earlier version of this package made it.
+Ours carries a mark, which is written before anything else. A folder without a mark that has files
+in it belongs to somebody else, and nothing is written to it unless an earlier version of this
+package made it.
 """
 
 from __future__ import annotations
@@ -9,38 +10,38 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from atd_dask.errors import AtdError, InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.outages import explain_outage
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.locations import MANIFEST, MARK, MARK_FORMAT, Location
 from atd_dask.storage.locks import NAME, lock_folder
 from atd_dask.wording import list_some
 
-# What a file system or a desktop puts into folders by itself.
+# What file systems and desktops put into folders.
 _IGNORED = ("lost+found", "desktop.ini", "Thumbs.db")
 
-# Folders of an output that are outputs themselves, as earlier versions made them.
+# Folders inside an output that earlier versions made as outputs of their own.
 _INNER = ("models/0001", "sweeps/0001", "repeats/1", "run")
 
 
 @contextmanager
 def hold_output(output: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Marks an output folder as ours, and keeps other runs from it while the block runs; `say`
-    hears of a run that left it behind."""
+    """Mark an output folder as ours, and keep other runs out during the block; `say` is called if a
+    run left a lock behind."""
     claim_folder(output)
     with lock_folder(output, say):
         yield
 
 
 def claim_folder(output: str) -> None:
-    """Marks a new or empty folder as ours; does nothing where it is ours already.
+    """Mark a new or empty folder as ours; do nothing if it is marked already.
 
     Raises
     ------
     InputError
-        If the folder holds files of others, or cannot be written.
+        If the folder has files of somebody else, or is not writable.
     """
     location = Location.of(output)
     mark = location.read(MARK)
@@ -69,7 +70,7 @@ def claim_folder(output: str) -> None:
 
 
 def _is_ours(location: Location) -> bool:
-    """Whether an earlier version made this folder."""
+    """Return whether an earlier version made this folder."""
     for name in ("run.json", "result.json", "state.json"):
         if str(_read_object(location, name).get("format")).startswith("atd-dask-"):
             return True
@@ -83,7 +84,7 @@ def _is_ours(location: Location) -> bool:
     return any(_is_ours(Location(join(location.url, path), location.local)) for path in inner)
 
 
-def _read_object(location: Location, name: str) -> dict[str, Any]:
+def _read_object(location: Location, name: str) -> JsonObject:
     try:
         value = json.loads(location.read(name) or b"null")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A corpus store as detection sees it: without its near-copies, and with all of its words."""
+"""A corpus store as detection sees it: without near-duplicates, and with all words."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from atd_dask.storage.corpus import CorpusStore, reopen
 
 
 class Representatives(SomeRows):
-    """The documents of a store that are no copies, as a corpus of their own. Like the store it
-    travels as a URL."""
+    """The documents of a store that are not near-duplicates, as a corpus of their own. Like the
+    store, it is sent to other processes as a URL."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.corpus, AllWords):
@@ -39,10 +39,10 @@ def _without_copies(corpus: AllWords) -> Representatives:
 
 @dataclass(frozen=True)
 class AllWords:
-    """A store with words that its vocabulary lacks, which are numbered after those it has."""
+    """A store together with unseen words, which are numbered after its vocabulary."""
 
     store: CorpusStore
-    chosen: Ints  # of the unseen words, ascending
+    chosen: Ints  # the unseen words that count, ascending
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class AllWords:
 
     @property
     def n_entries(self) -> int:
-        """At most as many."""
+        """An upper bound."""
         return self.store.n_entries + self.store.n_unseen_entries
 
     @property
@@ -73,7 +73,7 @@ class AllWords:
 
     @cached_property
     def _numbers(self) -> Ints:
-        """For each unseen word its number here, -1 where it is not chosen."""
+        """Return the number of each unseen word here, or -1 if it is left out."""
         numbers = np.full(len(self.store.unseen_words), -1)
         numbers[self.chosen] = self.store.n_words + np.arange(len(self.chosen))
         return numbers
@@ -106,8 +106,8 @@ class AllWords:
 
 
 def with_all_words(store: CorpusStore, known: Collection[str] = ()) -> AllWords:
-    """A store with the words that its vocabulary lacks, but for those that are `known` otherwise or
-    that copies alone have."""
+    """Return a store with its unseen words, except those that are `known` otherwise or occur only
+    in near-duplicates."""
     known = frozenset(known)
     words = store.unseen_words
     chosen = [word for word in _find_occurring(store).tolist() if words[word] not in known]
@@ -115,7 +115,7 @@ def with_all_words(store: CorpusStore, known: Collection[str] = ()) -> AllWords:
 
 
 def _find_occurring(store: CorpusStore) -> Ints:
-    """The unseen words of documents that are no copies."""
+    """Return the unseen words of documents that are not near-duplicates."""
     occurs = np.zeros(len(store.unseen_words), dtype=np.bool_)
     kept = store.representatives()
     for start, stop in pairwise(store.block_starts.tolist()):

@@ -1,4 +1,4 @@
-"""Where everything in an output folder is."""
+"""The locations of everything in an output folder."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class RunLayout:
         return join(self.folder, "null_model.zarr")
 
     def stage_note(self, stage: str) -> str:
-        """What a stage noted when it was finished."""
+        """The note of a finished stage."""
         return join(self.folder, "stages", f"{stage}.json")
 
     def checkpoints(self, stage: str) -> str:
-        """The folder of the checkpoints of a stage."""
+        """The folder for the checkpoints of a stage."""
         return join(self.folder, "checkpoints", stage)
 
     def searches(self, n_docs: int) -> str:
-        """The folder of searches in held-out batches of this size."""
+        """The folder for searches in held-out batches of this size."""
         return join(self.folder, "searches", str(n_docs))
 
     @property
@@ -66,11 +66,11 @@ class RunLayout:
 
     @property
     def record(self) -> str:
-        """How the run went."""
+        """The record of the run."""
         return join(self.folder, "run.json")
 
     def repeat(self, number: int) -> RunLayout:
-        """A repeat of the detection, from 1 on."""
+        """A repeat of the detection, from 1."""
         return RunLayout(join(self.folder, "repeats", str(number)))
 
     @property
@@ -80,17 +80,17 @@ class RunLayout:
 
     @property
     def figures(self) -> str:
-        """What the trials found."""
+        """The figures of these trials."""
         return join(self.folder, "calibration.json")
 
     @property
     def figures_page(self) -> str:
         return join(self.folder, "calibration.html")
 
-    # Of a folder of sweeps.
+    # In a folder of sweeps.
 
     def sweep(self, number: int) -> RunLayout:
-        """A sweep: the folder of a run, and a plan, a line and an alert beside it."""
+        """A sweep: the folder of a run, with a plan, a line and an alert."""
         return RunLayout(join(self.folder, "sweeps", _name_sweep(number)))
 
     def model_run(self, generation: int) -> RunLayout:
@@ -114,10 +114,10 @@ class RunLayout:
     def history_page(self) -> str:
         return join(self.folder, "index.html")
 
-    # Of a sweep.
+    # In the folder of a sweep.
 
     def neighbour(self, number: int) -> RunLayout:
-        """Another sweep of the same folder."""
+        """Another sweep in the same folder."""
         return RunLayout(Location.of(self.folder).sibling(_name_sweep(number)).url)
 
     @property
@@ -134,7 +134,7 @@ class RunLayout:
         return join(self.folder, "alert.json")
 
     def relative(self, path: str) -> str:
-        """A path as it is named inside the folder."""
+        """Return a path relative to the folder."""
         return path.removeprefix(join(self.folder, ""))
 
 

@@ -1,14 +1,15 @@
-"""The folder of a run as a whole: `run.json`, which tells how it went, and `result.json`."""
+"""The folder of a run as a whole: `run.json`, its record, and `result.json`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from atd_dask.errors import DamagedStoreError, InputError
+from atd_dask.json_records import JsonObject
 from atd_dask.result_types import Result
+from atd_dask.run_types import RunRecord
 from atd_dask.storage.atomic_files import read_file
 from atd_dask.storage.checksums import read_checked
 from atd_dask.storage.locations import Location
@@ -16,16 +17,18 @@ from atd_dask.storage.locks import read_owner
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.sealed_json import read_sealed, write_sealed
 
-# Of a cluster, what is long and for programs.
+# Fields of a cluster that are long and meant for programs.
 DETAILS = frozenset({"documents", "growth", "bootstrap_scores", "reference_support"})
 
 
 @dataclass(frozen=True)
 class RunFolders:
-    """Where training and detection leave what they make."""
+    """Where training and detection write."""
 
-    model: RunLayout  # the null model, and what it takes to go on
-    results: tuple[RunLayout, ...]  # written to the first; another may have the same already
+    model: RunLayout  # the null model, and the checkpoints of training
+    results: tuple[
+        RunLayout, ...
+    ]  # write to the first; the others may already have the same result
 
     @property
     def result(self) -> RunLayout:
@@ -33,36 +36,36 @@ class RunFolders:
 
 
 def run_folders(output: str) -> RunFolders:
-    """The folders of a run that is made once."""
+    """Return the folders of a run without repeats."""
     layout = RunLayout(output)
     return RunFolders(layout, (layout, layout.repeat(1)))
 
 
 def repeat_folders(output: str, repeat: int) -> RunFolders:
-    """The folders of a repeat, from 1 on. The first takes the null model of the run itself and
-    gives the result that the run would have alone; the others have both to themselves."""
+    """Return the folders of a repeat, from 1. The first uses the null model of the run and has the
+    same result as the run alone; the others have a null model of their own."""
     layout = RunLayout(output)
     own = layout.repeat(repeat)
     return RunFolders(layout, (own, layout)) if repeat == 1 else RunFolders(own, (own,))
 
 
-def write_run(output: str, record: Mapping[str, Any]) -> None:
-    # Text that no encoding can hold, such as a broken file name, is escaped.
-    write_sealed(RunLayout(output).record, record)
+def write_run(output: str, record: RunRecord) -> None:
+    # Escapes text that cannot be encoded, such as a broken file name.
+    write_sealed(RunLayout(output).record, record.to_json())
 
 
-def read_run(output: str) -> dict[str, Any] | None:
-    """What `run.json` says, or None where there is none, it is not ours, or it is not as it was
-    written: nothing depends on it."""
+def read_run(output: str) -> RunRecord | None:
+    """Read `run.json`. Return None if there is none, or if it is damaged or not ours: nothing
+    depends on it."""
     try:
-        told = read_sealed(RunLayout(output).record)
-    except DamagedStoreError:
+        content = read_sealed(RunLayout(output).record)
+        return RunRecord.from_json(content) if content is not None and _is_ours(content) else None
+    except (DamagedStoreError, InputError):
         return None
-    return told if told is not None and _is_ours(told) else None
 
 
 def read_result(output: str) -> Result | None:
-    """The result, or None where there is none or it is not ours.
+    """Read the result. Return None if there is none, or if it is not ours.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def read_result(output: str) -> Result | None:
     except ValueError:
         return None
     except DamagedStoreError as error:
-        raise DamagedStoreError(f"{error}: run the job again, and it is made again") from None
+        raise DamagedStoreError(f"{error}: run the job again to recreate it") from None
     try:
         return Result.from_json(told) if isinstance(told, dict) and _is_ours(told) else None
     except InputError as error:
@@ -84,7 +87,7 @@ def read_result(output: str) -> Result | None:
 
 
 def list_places(output: str) -> dict[str, str]:
-    """Where what a run made is, as far as it is there."""
+    """Return the paths of a run's results, as far as they exist."""
     there, layout = Location.of(output).names(), RunLayout(output)
     shown = {
         "result": layout.result,
@@ -97,15 +100,15 @@ def list_places(output: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What the folder of a run holds."""
+    """The content of a run folder."""
 
-    writer: str | None  # who is writing it just now
-    run: dict[str, Any] | None  # run.json
+    writer: str | None  # the run that is writing to it
+    run: RunRecord | None
     result: Result | None
-    places: dict[str, str]  # where what people look for is
+    places: dict[str, str]  # the paths of the results, by name
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON, without the details of clusters."""
+    def to_json(self) -> JsonObject:
+        """Return it as JSON, without the details of clusters."""
         result = None if self.result is None else self.result.to_json()
         for cluster in () if result is None else result["clusters"]:
             for name in DETAILS:
@@ -113,14 +116,14 @@ class RunSummary:
         return {
             "kind": "run",
             "writer": self.writer,
-            "run": self.run,
+            "run": None if self.run is None else self.run.to_json(),
             "result": result,
             "places": self.places,
         }
 
 
 def describe_run(output: str) -> RunSummary | None:
-    """A summary of the folder of a run; None where there is no run."""
+    """Summarise the folder of a run; return None if there is no run."""
     run, result, owner = read_run(output), read_result(output), read_owner(output)
     if run is None and result is None:
         return None
@@ -132,14 +135,14 @@ def has_report(output: str) -> bool:
 
 
 def is_finished(output: str, stages: Sequence[str]) -> bool:
-    """Whether all stages were finished once; whether from the same things is for them to say."""
+    """Return whether all stages were finished once, perhaps from other inputs."""
     return all(read_note(output, stage) is not None for stage in stages)
 
 
 def read_note(output: str, stage: str) -> bytes | None:
-    """What a stage noted when it was finished last: the same bytes as long as it is reused."""
+    """Return the note of a finished stage: the same bytes as long as the stage is reused."""
     return read_file(RunLayout(output).stage_note(stage))
 
 
-def _is_ours(told: Mapping[str, Any]) -> bool:
-    return str(told.get("format")).startswith("atd-dask-")
+def _is_ours(content: JsonObject) -> bool:
+    return str(content.get("format")).startswith("atd-dask-")

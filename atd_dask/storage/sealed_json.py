@@ -1,33 +1,32 @@
-"""JSON files that carry a digest of what they say, so that a changed byte is noticed.
+"""JSON files that carry a digest of their content, so that a changed byte is noticed.
 
 The digest is inside, on the first line, so both are replaced together. A file of an earlier version
-has a bare bracket there, and is taken as it is.
+has a bare bracket there, and is not checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from atd_dask.errors import DamagedStoreError
+from atd_dask.json_records import JsonObject
 from atd_dask.storage.atomic_files import read_file, write_file
 
 DIGEST = "sha256"
 UNSEALED = b"{\n"
 
 
-def write_sealed(path: str, value: Mapping[str, Any], *, ascii_only: bool = True) -> None:
-    """Writes a JSON object with its digest."""
+def write_sealed(path: str, value: JsonObject, *, ascii_only: bool = True) -> None:
+    """Write a JSON object with its digest."""
     plain = json.loads(json.dumps(value, allow_nan=False, default=str))
     text = json.dumps(plain, indent=1, ensure_ascii=ascii_only).removeprefix("{")
     content = f'{{"{DIGEST}": "{_digest(plain)}",{text}\n'
     write_file(path, content.encode())
 
 
-def read_sealed(path: str) -> dict[str, Any] | None:
-    """The object in a file without its digest, or None where there is no file.
+def read_sealed(path: str) -> JsonObject | None:
+    """Return the object in a file without its digest, or None if there is no file.
 
     Raises
     ------
@@ -49,6 +48,6 @@ def read_sealed(path: str) -> dict[str, Any] | None:
     return value
 
 
-def _digest(value: Mapping[str, Any]) -> str:
+def _digest(value: JsonObject) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

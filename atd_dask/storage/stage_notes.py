@@ -1,4 +1,4 @@
-"""Finished stages of a run: what each was made from, and what it gave."""
+"""Notes of finished stages: what each was made from, and a summary of what it made."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from atd_dask.errors import AtdError, DamagedStoreError, InputError
-from atd_dask.result_types import OMITTED, JsonRecord
+from atd_dask.json_records import OMITTED, JsonObject, JsonRecord
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locations import Location
 from atd_dask.storage.models import read_digest
@@ -33,26 +33,26 @@ class SkippedDocuments(JsonRecord):
     """Documents that were skipped for the same reason."""
 
     documents: int
-    first: str  # where the first of them is
+    first: str  # location of the first one
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartSummary(JsonRecord):
-    """A part of the corpus that was stored."""
+    """A part of the corpus in its store."""
 
     path: str
     digest: str
     documents: int
-    copies: int | None  # None where they were not looked for
+    copies: int | None  # None if nobody looked for them
     tokens: int
     terms: int
     unseen_terms: int
     unseen_tokens: int
-    skipped: Mapping[str, SkippedDocuments]  # by the reason
+    skipped: Mapping[str, SkippedDocuments]  # by reason
     texts: TextsSummary | None = field(default=None, metadata=OMITTED)
 
     def is_whole(self) -> bool:
-        """Whether the stores are still there, and the same."""
+        """Return whether the stores are still there and unchanged."""
         try:
             return CorpusStore.open(self.path).digest == self.digest and (
                 self.texts is None or TextStore.open(self.texts.path).digest == self.texts.digest
@@ -61,7 +61,8 @@ class PartSummary(JsonRecord):
             return False
 
     def placed(self, layout: RunLayout, part: str) -> PartSummary:
-        """The same in a folder: a note says nothing of where the folder is, which may be moved."""
+        """Return the summary with paths in a folder: notes have none, because the folder may be
+        moved."""
         texts = self.texts and replace(self.texts, path=layout.texts(part))
         return replace(self, path=layout.corpus(part), texts=texts)
 
@@ -71,7 +72,7 @@ CorpusSummary = Mapping[str, PartSummary]  # by the name of the part
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSummary(JsonRecord):
-    """A null model that was trained."""
+    """A trained null model."""
 
     path: str
     digest: str
@@ -81,7 +82,7 @@ class ModelSummary(JsonRecord):
     salient_words_per_topic: float
 
     def is_whole(self) -> bool:
-        """Whether the model is still there, and the same."""
+        """Return whether the model is still there and unchanged."""
         try:
             return read_digest(self.path) == self.digest
         except AtdError:
@@ -92,44 +93,45 @@ def reuse_or_make(
     layout: RunLayout,
     stage: str,
     key: str,
-    load: Callable[[Mapping[str, Any]], T | None],
+    load: Callable[[JsonObject], T | None],
     make: Callable[[], T],
-    describe: Callable[[T], Mapping[str, Any]],
+    describe: Callable[[T], JsonObject],
     warn: Callable[[str], None],
     *,
     fresh: bool = False,
 ) -> tuple[T, bool]:
-    """What a stage gives: kept from before if it was made from the same things, or made now.
+    """Return what a stage makes: from before if it was made from the same inputs, otherwise made
+    now.
 
     Parameters
     ----------
     layout
-        The folder that notes the stage.
+        The folder with the note of the stage.
     key
         The identity of the stage, from `stage_key`.
     load
-        Reads what was kept, from the note of the stage; None where it is not whole any more.
+        Loads what was made before, from the note; returns None if it is incomplete.
     make
         Makes it, and puts it in its place.
     describe
-        What the note says of it, fit for JSON.
+        Returns what to write in the note.
     warn
-        Hears of what was kept but is damaged, and so is made again.
+        Called if what was made before is damaged, and so is made again.
     fresh
-        Whether it is made in any case.
+        Whether to make it in any case.
 
     Returns
     -------
     tuple
-        What the stage gives, and whether it was kept from before.
+        What the stage makes, and whether it was reused.
     """
     try:
         note = None if fresh else finished_stage(layout.folder, stage, key)
         kept = None if note is None else load(note)
     except DamagedStoreError as error:
-        warn(f"{error}: {stage} is done again")
+        warn(f"{error}: running {stage} again")
         kept = None
-    except InputError:  # of an earlier version
+    except InputError:  # from an earlier version
         kept = None
     if kept is not None:
         return kept, True
@@ -138,13 +140,13 @@ def reuse_or_make(
     return made, False
 
 
-def load_corpus(layout: RunLayout, note: Mapping[str, Any]) -> CorpusSummary:
-    """The parts of a corpus that a note tells of.
+def load_corpus(layout: RunLayout, note: JsonObject) -> CorpusSummary:
+    """Return the parts of a corpus from the note about it.
 
     Raises
     ------
     DamagedStoreError
-        If a store is not the one that was written.
+        If a store has changed since it was written.
     """
     parts = {name: PartSummary.from_json(told).placed(layout, name) for name, told in note.items()}
     for part in parts.values():
@@ -153,8 +155,8 @@ def load_corpus(layout: RunLayout, note: Mapping[str, Any]) -> CorpusSummary:
     return parts
 
 
-def describe_corpus(layout: RunLayout, parts: CorpusSummary) -> dict[str, Any]:
-    """The parts of a corpus, as a note says it: with paths inside the folder."""
+def describe_corpus(layout: RunLayout, parts: CorpusSummary) -> JsonObject:
+    """Return what the note says about the parts of a corpus, with paths relative to the folder."""
 
     def place_inside(part: PartSummary) -> PartSummary:
         texts = part.texts and replace(part.texts, path=layout.relative(part.texts.path))
@@ -164,23 +166,23 @@ def describe_corpus(layout: RunLayout, parts: CorpusSummary) -> dict[str, Any]:
 
 
 def stage_key(*parts: object) -> str:
-    """The identity of a stage: a hash of everything its result depends on, fit for JSON."""
+    """Return the identity of a stage: a hash of everything that its result depends on, as JSON."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def finish_stage(output: str, stage: str, key: str, summary: Mapping[str, Any]) -> None:
-    """Notes that a stage is finished; to be called when all it has made is in its place."""
+def finish_stage(output: str, stage: str, key: str, summary: JsonObject) -> None:
+    """Note that a stage is finished, once everything it makes is in place."""
     write_sealed(RunLayout(output).stage_note(stage), {"key": key, "summary": summary})
 
 
-def finished_stage(output: str, stage: str, key: str) -> dict[str, Any] | None:
-    """The summary of a stage that was finished from the same things, or None.
+def finished_stage(output: str, stage: str, key: str) -> JsonObject | None:
+    """Return the summary of a stage that was finished from the same inputs, or None.
 
     Raises
     ------
     DamagedStoreError
-        If the note is not as it was written.
+        If the note has changed since it was written.
     """
     path = RunLayout(output).stage_note(stage)
     noted = read_sealed(path)
@@ -193,7 +195,7 @@ def finished_stage(output: str, stage: str, key: str) -> dict[str, Any] | None:
 
 
 def forget_stage(output: str, stage: str) -> None:
-    """Removes the note of a stage, so that it is done again."""
+    """Remove the note of a stage, so that it runs again."""
     folder, _, name = RunLayout(output).stage_note(stage).rpartition("/")
     location = Location.of(folder)
     if name in location.names():

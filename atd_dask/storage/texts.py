@@ -1,11 +1,11 @@
-"""The text store: the texts of a batch, for the page alone. Nothing is computed from it.
+"""The text store: the texts of a batch, only for the page. Nothing is computed from it.
 
     bytes           the texts one after the other, in UTF-8
     ends            where each document's text ends in `bytes`, after a 0
     corpus          the digest of the corpus store that has the same documents
     manifest.json   what was written
 
-A store of its own beside the corpus store, which is the same whether texts are kept or not.
+It is separate from the corpus store, which is the same whether texts are kept or not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KIND = "texts"
 VERSION = 1
 FORMAT = f"atd-dask-{KIND}/{VERSION}"
 
-# Properties of the format, whatever machine writes.
+# Fixed by the format, so that every machine writes the same bytes.
 CHUNK_BYTES = 2**19
 CHUNK_DOCUMENTS = 2**14
 
@@ -48,11 +48,11 @@ class TextStore:
 
     @property
     def corpus(self) -> str:
-        """The digest of the corpus store that has the same documents."""
+        """The digest of the corpus store with the same documents."""
         return str(self._group.read("corpus"))
 
     def read(self, row: int) -> str:
-        """The text of one document; of the store, the chunks that have it are read."""
+        """Return the text of one document, reading only the chunks that have it."""
         if not 0 <= row < self.n_docs:
             raise IndexError(f"{self.url} has {self.n_docs} documents, got row {row}")
         first, last = self._group.read("ends", row, row + 2).tolist()
@@ -60,9 +60,10 @@ class TextStore:
 
 
 class TextWriter:
-    """Writes a text store, and puts it in its place when the `with` block ends well.
+    """Writes a text store, which replaces an older one when the `with` block succeeds.
 
-    Otherwise nothing remains of it and an older store stays. Memory does not grow with the texts.
+    If the block fails, nothing of it remains and the older store stays. Memory does not grow with
+    the texts.
     """
 
     def __init__(self, url: str | os.PathLike[str], corpus: str) -> None:
@@ -85,7 +86,7 @@ class TextWriter:
         return self
 
     def append(self, texts: Iterable[bytes]) -> None:
-        """Add the texts of further documents, each as UTF-8."""
+        """Add the texts of further documents, encoded as UTF-8."""
         ends = []
         for text in texts:
             try:

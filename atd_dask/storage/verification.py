@@ -1,4 +1,4 @@
-"""Whether every byte of a store is as it was written."""
+"""Checks that every byte of a store is as it was written."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ SEALED = ("plan.json", "run.json", "state.json", "sweep.json")
 
 
 def verify(url: str | os.PathLike[str]) -> list[str]:
-    """All that is wrong with a store of any kind, a sentence each; nothing where it is sound.
+    """Return a sentence for everything that is wrong with a store of any kind; an empty list if it
+    is sound.
 
-    Reads the whole store, a chunk at a time. A place where there is nothing is an `InputError`.
+    Reads the whole store, a chunk at a time. Raises InputError if there is nothing at the location.
     """
     location = Location.of(url)
     try:
@@ -52,7 +53,8 @@ def verify(url: str | os.PathLike[str]) -> list[str]:
 
 
 def verify_files(url: str | os.PathLike[str]) -> list[str]:
-    """All that is wrong with the files of an output folder that are beside its stores."""
+    """Return a sentence for everything that is wrong with the files of an output folder that are
+    not in stores."""
     location = Location.of(url)
     problems = []
     for name in location.files():
@@ -80,15 +82,15 @@ def _check_listed(path: str) -> list[str]:
 
 @dataclass(frozen=True)
 class DamagedStore:
-    """A store of a run that is not as it was written, and the stage that makes it."""
+    """A damaged store of a run, and the stage that makes it."""
 
     path: str
-    folder: str  # of the run, or the repeat, that notes the stage
+    folder: str  # of the run or repeat with the note of the stage
     stage: str
 
 
 def find_damaged_stores(output: str) -> list[DamagedStore]:
-    """The damaged stores of a run, with those of its repeats; reads all of them."""
+    """Return the damaged stores of a run and its repeats, reading all of them."""
     layout = RunLayout(output)
     repeats = Location.of(join(output, "repeats")).names()
     runs = [layout, *(layout.repeat(int(name)) for name in repeats if name.isdecimal())]
@@ -103,12 +105,12 @@ def find_damaged_stores(output: str) -> list[DamagedStore]:
 
 
 def find_stores(url: str | os.PathLike[str]) -> list[str]:
-    """The stores at or below a place, such as the folder of a run; a place that neither is a store
-    nor has any is an `InputError`."""
+    """Return the stores at or below a location, such as the folder of a run. Raises InputError if
+    there are none."""
     location = Location.of(url)
     files = location.files()
     folders = {name.rpartition("/")[0] for name in files if is_part_of_store(name)}
-    # What lies inside a store, or is being written, is no store of its own.
+    # Skip what is inside a store, and stores that are being written.
     stores = [
         folder
         for folder in sorted(folders)
@@ -117,10 +119,10 @@ def find_stores(url: str | os.PathLike[str]) -> list[str]:
     ]
     if not stores:
         if files == {} and not location.names():
-            raise InputError(f"there is nothing at {location.url} to be verified: correct the path")
+            raise InputError(f"there is nothing to verify at {location.url}: correct the path")
         raise InputError(
             f"{location.url} must be a store or a folder with stores, such as the output of a run,"
-            " and is neither: correct the path"
+            " but is neither: correct the path"
         )
     return [join(os.fspath(url), folder) if folder else os.fspath(url) for folder in stores]
 
@@ -153,5 +155,5 @@ def _check_array(group: SealedGroup, path: str) -> list[str]:
     except AtdError as error:
         return [str(error)]
     if content.hexdigest() != group.manifest.arrays[path].sha256:
-        return [f"the values of {path} are not the ones that were written"]
+        return [f"the values of {path} have changed since they were written"]
     return []

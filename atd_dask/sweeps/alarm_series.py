@@ -1,7 +1,8 @@
-"""The false alarms of a series of sweeps: what was asked for, and the level of the next sweep.
+"""The false alarms of a series of sweeps: how many the user accepts, and the level of the next
+sweep.
 
-The level of a sweep follows from the sweeps before it alone, which the state keeps. So a sweep that
-is killed and started again is tested at the same level.
+The level of a sweep depends only on earlier sweeps, which the state records. So a sweep that is
+killed and started again is tested at the same level.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from atd_dask.config.run_config import RunConfig, fingerprint
+from atd_dask.json_records import JsonRecord
 from atd_dask.kernels.alarm_levels import level_for_rate, level_for_share
-from atd_dask.result_types import JsonRecord
 
-# So many sweeps tell the pace; how much faster than was said they may come.
+# How many sweeps determine the pace, and how much faster than configured they may come.
 LEAST_SWEEPS = 30
 MOST_HASTE = 1.5
 YEAR = 365.25 * 24 * 3600
@@ -22,16 +23,16 @@ YEAR = 365.25 * 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmSeries(JsonRecord):
-    """The sweeps that were tested since the promise was made."""
+    """The sweeps that were tested since the user said how many false alarms to accept."""
 
-    promise: str  # of the settings that it follows from; another promise starts a new series
+    promise: str  # of the settings behind it; other settings start a new series
     tests: int = 0
-    alarms: tuple[int, ...] = ()  # the tests that raised one, from 1
-    spent: float = 0.0  # the sum of all levels: the false alarms to expect at most
+    alarms: tuple[int, ...] = ()  # the tests that raised an alarm, from 1
+    spent: float = 0.0  # the sum of all levels: at most so many false alarms are expected
 
 
 def continue_series(config: RunConfig, before: AlarmSeries | None) -> AlarmSeries:
-    """The series that the next sweep belongs to."""
+    """Return the series that the next sweep belongs to."""
     sweep = config.sweep
     level = config.detection.significance.level
     promise = fingerprint([fingerprint(sweep.false_alarms), sweep.window, level])
@@ -41,7 +42,7 @@ def continue_series(config: RunConfig, before: AlarmSeries | None) -> AlarmSerie
 
 
 def find_level(config: RunConfig, series: AlarmSeries) -> float:
-    """The largest p-value that raises an alarm in the next sweep of a series."""
+    """Return the largest p-value that raises an alarm in the next sweep of a series."""
     asked = config.sweep.false_alarms
     if asked.per_year is not None:
         return level_for_rate(asked.per_year, asked.sweeps)
@@ -51,7 +52,7 @@ def find_level(config: RunConfig, series: AlarmSeries) -> float:
 
 
 def note_test(series: AlarmSeries, level: float, alarm: bool) -> AlarmSeries:
-    """The series after a sweep that was tested at a level."""
+    """Return the series after a sweep that was tested at a level."""
     test = series.tests + 1
     return replace(
         series,
@@ -62,8 +63,8 @@ def note_test(series: AlarmSeries, level: float, alarm: bool) -> AlarmSeries:
 
 
 def find_haste(config: RunConfig, started: Sequence[str]) -> str | None:
-    """What is wrong with a rate over the year if sweeps come much faster than was said, by the
-    moments at which the latest ones started; None if nothing is."""
+    """Return a sentence if the latest sweeps started much more often than the yearly rate assumes,
+    otherwise None."""
     asked = config.sweep.false_alarms
     if asked.per_year is None or len(started) < LEAST_SWEEPS:
         return None
@@ -78,7 +79,7 @@ def find_haste(config: RunConfig, started: Sequence[str]) -> str | None:
 
 
 def say_promise(config: RunConfig) -> str:
-    """What a user asked for, in words."""
+    """Say how many false alarms the user accepts."""
     asked = config.sweep.false_alarms
     if asked.per_year is not None:
         return f"at most {asked.per_year:g} in a year of {asked.sweeps} sweeps"

@@ -1,4 +1,4 @@
-"""The alerts of sweeps: written down, delivered, and tried again until they have arrived."""
+"""The alerts of sweeps: written to a file, delivered, and retried until they arrive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ALERT_FORMAT = "atd-dask-alert/1"
-# Stands among those who are to be told for whoever reads the exit status of this process.
+# The channel of whoever reads the exit status of this process.
 CALLER = "caller"
 
 
@@ -42,7 +42,7 @@ def make_alert(
 
 
 def write_alert(path: str, alert: Alert) -> bytes:
-    """Writes down what is to be told; gives its bytes, as they are delivered."""
+    """Write an alert, and return the bytes to deliver."""
     text = json.dumps(alert.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
     content = text.encode() + b"\n"
     write_checked(path, content)
@@ -50,8 +50,8 @@ def write_alert(path: str, alert: Alert) -> bytes:
 
 
 def read_alert(config: RunConfig, sweep: str, progress: Progress) -> bytes | None:
-    """What is to be told of a sweep; None where nothing is. One that is not as it was written is
-    made again from the result of the sweep."""
+    """Return the alert of a sweep, or None if it has none. A damaged one is made again from the
+    result of the sweep."""
     layout = RunLayout(config.output).sweep(int(sweep))
     try:
         return read_checked(layout.alert)
@@ -59,7 +59,7 @@ def read_alert(config: RunConfig, sweep: str, progress: Progress) -> bytes | Non
         result = read_result(layout.folder)
         if result is None or result.sweep is None:
             raise
-        progress.warn(f"{error}: it is made again")
+        progress.warn(f"{error}: making it again")
     sweep_config = replace(config, output=layout.folder)
     alert = make_alert(config, sweep_config, int(sweep), result.sweep.clusters)
     return write_alert(layout.alert, alert)
@@ -68,8 +68,8 @@ def read_alert(config: RunConfig, sweep: str, progress: Progress) -> bytes | Non
 def deliver_alerts(
     config: RunConfig, state: SweepState, progress: Progress, after: int = 0
 ) -> tuple[SweepState, list[str]]:
-    """Delivers what waits of the sweeps after one, to all but the caller, and notes what has
-    arrived. Also gives what went wrong."""
+    """Deliver the alerts that wait since a sweep, except those for the caller, and note which ones
+    arrived. Also return what went wrong."""
     problems = []
     for sweep, waiting in list(state.pending.items()):
         if int(sweep) <= after:

@@ -1,6 +1,6 @@
-"""Telling others of what was found: a program that reads it, or an address to which it is posted.
+"""Delivers alerts: to a command that reads them, or to a webhook.
 
-What goes wrong is told without the address and the arguments, which may hold secrets.
+Errors are reported without addresses and arguments, which may contain secrets.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from typing import Any
 
 from atd_dask.config.sweep_config import AlertConfig
 
-TIMEOUT = 30.0  # seconds that one try may take, with all that belongs to it
-SAME_METHOD = (307, 308)  # answers that send the same request elsewhere
+TIMEOUT = 30.0  # seconds for one attempt as a whole
+SAME_METHOD = (307, 308)  # statuses that redirect the same request
 MOST_REDIRECTS = 5
-FIRST_PAUSE = 1.0  # seconds before the second try; then twice as long each time
+FIRST_PAUSE = 1.0  # seconds before the second attempt; then twice as long each time
 
-# Channel → what delivers a message there; an answer is what went wrong.
+# Channel → the function that delivers a message, and returns what went wrong.
 Deliver = Callable[[AlertConfig, bytes], str | None]
 
 
 def list_channels(config: AlertConfig) -> tuple[str, ...]:
-    """Who is to be told."""
+    """Return where alerts go."""
     return tuple(name for name in CHANNELS if getattr(config, name))
 
 
 def deliver(config: AlertConfig, channel: str, message: bytes) -> str | None:
-    """Delivers a message, in several tries; gives what went wrong with the last, or None."""
+    """Deliver a message, retrying a few times; return what went wrong in the last attempt, or
+    None."""
     problem = None
     for number in range(config.tries):
         if number:
@@ -46,7 +47,7 @@ def deliver(config: AlertConfig, channel: str, message: bytes) -> str | None:
 
 
 def _run_command(config: AlertConfig, message: bytes) -> str | None:
-    # Files, not pipes: a child that the command leaves behind may hold them as long as it likes.
+    # Files, not pipes: a child process of the command may keep these open for any length of time.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(message)
         given.seek(0)
@@ -73,10 +74,10 @@ def _run_command(config: AlertConfig, message: bytes) -> str | None:
 def _post(config: AlertConfig, message: bytes) -> str | None:
     address = os.path.expandvars(config.webhook or "")
     if not address.startswith(("http://", "https://")):
-        return "the webhook's address must be an http or https URL, and is not"
+        return "the webhook's address must be an http or https URL"
     problems: list[str | None] = []
-    # The time limit of a socket is for every read anew: a server that sends a byte now and then
-    # would hold us for ever. What is left behind ends with the process.
+    # The timeout of a socket starts over with every read: a server that sends a byte now and then
+    # would hold us forever. The thread left behind ends with the process.
     posting = threading.Thread(
         target=lambda: problems.append(_follow(address, message)), daemon=True
     )
@@ -86,10 +87,10 @@ def _post(config: AlertConfig, message: bytes) -> str | None:
 
 
 def _follow(address: str, message: bytes) -> str | None:
-    """Posts a message; where the answer is to post it elsewhere, there."""
+    """Post a message, following redirects."""
     for _ in range(MOST_REDIRECTS + 1):
         try:
-            request = urllib.request.Request(  # noqa: S310 - the protocol was looked at
+            request = urllib.request.Request(  # noqa: S310 - the protocol was checked
                 address, data=message, headers={"Content-Type": "application/json"}
             )
             opener = urllib.request.build_opener(_StaysAPost)
@@ -105,11 +106,12 @@ def _follow(address: str, message: bytes) -> str | None:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None)
             return f"the webhook cannot be reached: {reason or type(error).__name__}"
-    return f"the webhook sent us elsewhere more than {MOST_REDIRECTS} times"
+    return f"the webhook redirected more than {MOST_REDIRECTS} times"
 
 
 class _StaysAPost(urllib.request.HTTPRedirectHandler):
-    """Follows nothing: urllib would ask elsewhere without the message, and take that as success."""
+    """Follows no redirects: urllib would repeat the request without the message, and count that as
+    success."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

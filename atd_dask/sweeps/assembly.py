@@ -1,4 +1,4 @@
-"""Documents from several stores put together, with all their words: the batch of a sweep."""
+"""Joins documents from several stores, with all their words: the batch of a sweep."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Assembly:
-    """Documents of stores, in the order of the stores and of their rows."""
+    """Documents of several stores, in the order of the stores and of their rows."""
 
     stores: tuple[CorpusStore, ...]
-    owners: NDArray[np.int64]  # for each document the place of its store
-    rows: NDArray[np.int64]  # and its row there
+    owners: NDArray[np.int64]  # for each document the index of its store
+    rows: NDArray[np.int64]  # and its row in it
 
     @classmethod
     def of(cls, stores: Sequence[CorpusStore], keep: Sequence[Mask]) -> Assembly:
-        """The documents where `keep` is true, for each store."""
+        """Take the documents for which `keep` is true, store by store."""
         rows = [np.flatnonzero(mask) for mask in keep]
         owners = np.repeat(np.arange(len(rows)), [len(some) for some in rows])
         return cls(tuple(stores), owners, np.concatenate([np.zeros(0, np.int64), *rows]))
@@ -35,7 +35,7 @@ class Assembly:
         return len(self.rows)
 
     def take(self, documents: NDArray[np.int64]) -> Assembly:
-        """Some of the documents, which stand in ascending order."""
+        """Return some of the documents, given in ascending order."""
         return replace(self, owners=self.owners[documents], rows=self.rows[documents])
 
     def pieces(self) -> Iterator[WordCounts]:
@@ -47,7 +47,8 @@ class Assembly:
 
 
 def read_pieces(store: CorpusStore, keep: Mask) -> Iterator[WordCounts]:
-    """Some documents of a store with all their words, those outside its vocabulary included."""
+    """Yield some documents of a store with all their words, including those outside its
+    vocabulary."""
     words = (*store.vocabulary, *store.unseen_words)
     unseen = store.unseen()
     first = 0
@@ -59,7 +60,7 @@ def read_pieces(store: CorpusStore, keep: Mask) -> Iterator[WordCounts]:
 
 
 def _join_terms(batch: CountBatch, beside: Any, n_words: int) -> CountBatch:
-    """A batch with the counts of a matrix beside it, whose terms come after the first `n_words`."""
+    """Append the counts of a matrix to a batch; its terms are numbered from `n_words`."""
     from scipy.sparse import csr_matrix, hstack
 
     known = csr_matrix((batch.counts, batch.terms, batch.indptr), shape=(len(batch), n_words))
@@ -73,7 +74,8 @@ def _join_terms(batch: CountBatch, beside: Any, n_words: int) -> CountBatch:
 
 
 def gather(pieces: Iterable[WordCounts], lexicon: Lexicon | None = None) -> CountSpool:
-    """Documents as they are to be stored, perhaps with the lexicon of others; to be closed."""
+    """Return documents ready to be stored, with the lexicon of others if given; the caller closes
+    it."""
     documents = CountSpool(lexicon or Lexicon())
     try:
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""What is new in a repository since the last sweep."""
+"""Collects what is new in a repository since the last sweep."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
     from atd_dask.text.readers.files import File
 
-# So few shards are read here: a cluster would take longer to start.
+# At most this many shards are read in this process: a cluster would take longer to start.
 FEW_SHARDS = 3
 
 
 @dataclass(frozen=True)
 class Collected:
-    """New documents, stored, and the keys by which they and their files are known again."""
+    """New documents in their store, and the keys by which they and their files are recognised."""
 
-    summary: PartSummary | None  # None where there is no new document
+    summary: PartSummary | None  # None if no document is new
     keys: Keys
 
 
@@ -47,10 +47,10 @@ def collect(
     client: Client,
     progress: Progress,
 ) -> Collected:
-    """Reads what the journal does not know, and stores new documents as the part `new`.
+    """Read what the journal does not know, and store new documents as the part `new`.
 
-    They are encoded with the vocabulary of `train`. A document is new if none was seen with its id
-    and its words. Files that are as they were are not opened.
+    They are encoded with the vocabulary of `train`. A document is new if its id and words have not
+    been seen together. Unchanged files are not opened.
     """
     repository = _Repository(config, journal)
     keys: list[Keys] = []
@@ -113,7 +113,7 @@ class _Repository:
         return stamp is None or self._note(file.url, stamp)
 
     def _note(self, url: str, stamp: str) -> bool:
-        """Notes that a file is read as it is now; False if it was before."""
+        """Note that a file is read in its current state; return False if it was read before."""
         key = make_key(b"file", url.encode("utf-8", "surrogateescape"), stamp.encode())
         if self._journal.contains(join_keys([key]))[0]:
             return False

@@ -1,8 +1,8 @@
-"""Clusters that were found after others, held against the whole batch once more.
+"""Tests later clusters of a sweep once more, against the whole batch.
 
-A search goes on in what earlier clusters left, and a sweep may find many that are drift. What is
-left then has another composition than the normal documents: a normal subject of which nothing was
-taken away seems more frequent than it is. Its support in the whole batch is not misled by that.
+A search continues in what earlier clusters left, and a sweep may find many that are drift. What is
+left then has another composition than the normal documents: a normal subject that lost no documents
+seems more frequent than it is. Its support in the whole batch is free of that bias.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def confirm_clusters(
     rules: DetectionRules,
     runner: Runner,
 ) -> list[FoundCluster]:
-    """The same candidates; those that were found after others have no more support than they have
-    in the whole batch, and are significant by that."""
+    """Return the same candidates, but later ones have at most their support in the whole batch,
+    which decides whether they are significant."""
     later = [index for index, cluster in enumerate(found) if index and cluster.significant]
     if not later or not rules.settle or not rules.searches:
         return list(found)

@@ -1,8 +1,8 @@
 """The journal of sweeps: what has been seen, as keys of 128 bits.
 
-Keys lie in sorted segments, each a file that is never changed. A new segment takes in those before
-it that are not larger, so that there are few of them however often keys are added. Which segments
-hold is for the owner of the journal to remember: a segment that nobody names does not count.
+Keys are in sorted segments, files that never change. A new segment absorbs earlier ones that are
+not larger, so there are always few of them. The owner of the journal remembers which segments are
+valid: a segment that nobody names does not count.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.errors import DamagedStoreError
-from atd_dask.result_types import JsonRecord
+from atd_dask.json_records import JsonRecord
 from atd_dask.storage.atomic_files import join
 from atd_dask.storage.checkpoints import SUFFIX, Checkpoints, is_checkpoint
 from atd_dask.storage.locations import Location
 
-# keys × 2: the halves of each
+# keys × 2: two halves each
 Keys = NDArray[np.uint64]
 
 NO_KEYS: Keys = np.zeros((0, 2), dtype=np.uint64)
 
 
 def make_key(*parts: bytes) -> bytes:
-    """The key of something that the parts tell apart from everything else."""
+    """Return the key of something that these parts identify."""
     content = hashlib.blake2b(digest_size=16)
     for part in parts:
         content.update(len(part).to_bytes(8, "little") + part)
@@ -48,7 +48,7 @@ class Segment(JsonRecord):
 
 @dataclass(frozen=True)
 class Journal:
-    """The keys below `url` that the named segments hold."""
+    """The keys below `url` in the named segments."""
 
     url: str
     segments: tuple[Segment, ...] = ()
@@ -58,7 +58,7 @@ class Journal:
         return [self._load(segment) for segment in self.segments]
 
     def contains(self, keys: Keys) -> NDArray[np.bool_]:
-        """Which of the keys have been seen."""
+        """Return which of the keys have been seen."""
         found = np.zeros(len(keys), dtype=np.bool_)
         for content in self._content:
             places = np.searchsorted(content[:, 0], keys[:, 0])
@@ -67,8 +67,8 @@ class Journal:
         return found
 
     def add(self, name: str, keys: Keys) -> Journal:
-        """A journal that has these keys too, in a new segment of this name. The segments of the old
-        journal stay where they are."""
+        """Return a journal that also has these keys, in a new segment with this name. The segments
+        of the old journal stay."""
         segments = list(self.segments)
         content = self._content[:]
         parts = [keys]
@@ -82,7 +82,7 @@ class Journal:
         return Journal(self.url, (*segments, Segment(name, len(merged))))
 
     def tidy(self) -> None:
-        """Removes the segments that this journal does not name, and no other file."""
+        """Remove segments that this journal does not name, and no other file."""
         location = Location.of(self.url)
         named = {f"{segment.name}{SUFFIX}" for segment in self.segments}
         gone = [name for name in location.names() if is_checkpoint(name) and name not in named]
@@ -97,6 +97,6 @@ class Journal:
         if kept is None or len(kept[1]["keys"]) != segment.keys:
             raise DamagedStoreError(
                 f"the journal is damaged: {join(self.url, segment.name)}.checkpoint is missing or"
-                " not as it was written; put it back from a copy, or begin anew in another folder"
+                " damaged; restore it from a backup, or start over in another folder"
             )
         return kept[1]["keys"]

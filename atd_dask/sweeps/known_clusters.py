@@ -1,7 +1,8 @@
 """The clusters that sweeps have reported: their topics count as known, and they grow.
 
 Their documents are kept with all their words, so that the topics can be learned again under any
-null model. They are learned one after the other, each beside those before it, as within a run.
+null model. They are learned one after another, each in addition to those before it, as within a
+run.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from atd_dask.text.counting import Encoding, WordCounts
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
-# A topic is learned on so many documents of its cluster, the latest.
+# A topic is learned from at most this many documents of its cluster, the latest.
 MOST_DOCUMENTS = 500
 
-# Rounds in which the documents of a known cluster are asked for.
+# Rounds of finding the members of a known cluster.
 MOST_ROUNDS = 10
 
-# Two topics are one if they share half of so many of their words.
+# Two topics are the same if they share half of this many words.
 COMPARED_WORDS = 20
 
 
@@ -48,7 +49,7 @@ class Recognised:
     """A null model that knows the clusters, and what it recognised in a batch."""
 
     table: WordTable
-    members: NDArray[np.int64]  # for each document the place of its cluster, -1 for none
+    members: NDArray[np.int64]  # for each document the index of its cluster, or -1
 
 
 def known_path(config: RunConfig, sweep: int) -> str:
@@ -64,13 +65,13 @@ def recognise(
     rules: DetectionRules,
     runner: Runner,
 ) -> Recognised:
-    """Learns the topics of the clusters, and asks every document of the batch for which of them
-    the odds are those of a document that settles in a cluster."""
+    """Learn the topics of the clusters, and find the documents of the batch that belong to one of
+    them by the odds that a member must have."""
     members = np.full(test.n_docs, -1)
     blocks = _read_blocks(known, clusters, vocabulary) if known is not None else []
     for index, block in enumerate(blocks):
         if not len(block.terms):
-            continue  # its documents have gone over to another, or no word of them is known now
+            continue  # another cluster took its documents, or none of their words is known
         fitter = rules.fitter(table)
         topic = fitter.train(block)
         batch = fitter.batch(*fit_corpus(runner, test, fitter))
@@ -83,7 +84,7 @@ def recognise(
 def find_members(
     batch: Batch, topic: Alternative, available: NDArray[np.bool_], rule: SettleRule
 ) -> NDArray[np.int64]:
-    """The documents that belong to a topic; the more there are, the less each must gain."""
+    """Return the documents that belong to a topic; the more there are, the less each must gain."""
     found = np.zeros(0, dtype=np.int64)
     n_docs = int(np.count_nonzero(available))
     for _ in range(MOST_ROUNDS):
@@ -99,7 +100,7 @@ def find_members(
 def _read_blocks(
     known: CorpusStore, clusters: Sequence[KnownCluster], vocabulary: Sequence[str]
 ) -> list[Block]:
-    """The documents of each cluster, over the vocabulary of now."""
+    """Return the documents of each cluster, over the current vocabulary."""
     everything = np.ones(known.n_docs, dtype=np.bool_)
     numbers: list[str] = []
     parts = []
@@ -115,13 +116,13 @@ def _read_blocks(
 
 
 def list_words(topic: Alternative, shared: Floats, vocabulary: Sequence[str]) -> tuple[str, ...]:
-    """The words that a topic makes more likely, the most telling first."""
+    """Return the words that a topic makes more likely, most telling first."""
     words = topic.raised_words(shared)[:COMPARED_WORDS]
     return tuple(vocabulary[word] for word in words.tolist())
 
 
 def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int | None:
-    """The place of the cluster that is about the same words, if there is one."""
+    """Return the index of the cluster that is about the same words, if there is one."""
     for index, cluster in clusters.items():
         fewer = min(len(words), len(cluster.words))
         if fewer and 2 * len(set(words) & set(cluster.words)) >= fewer:
@@ -137,12 +138,12 @@ def store_known(
     vocabulary: Sequence[str],
     progress: Progress,
 ) -> None:
-    """Stores the documents of all clusters as the part `known` of a sweep: those of before, and
-    those that join, each with the number of its cluster. A document's label is that number."""
+    """Store the documents of all clusters as the part `known` of a sweep: earlier ones and those
+    that join. The label of a document is the number of its cluster."""
     labels = [(str(number),) for number in numbers]
 
     def pieces() -> Iterator[WordCounts]:
-        # The latest first: of those with the same id the first is taken.
+        # Latest first: of documents with the same id, the first is taken.
         first = 0
         for piece in joining.pieces():
             mine = labels[first : first + len(piece.batch)]
@@ -156,7 +157,7 @@ def store_known(
 
 
 def _choose_kept(known: CorpusStore, joining: Sequence[str]) -> NDArray[np.bool_]:
-    """Which of the documents of before stay, of which the first are the latest."""
+    """Return which of the earlier documents stay; the first ones are the latest."""
     numbers = [number for (number,) in known.labels()]
     room = {number: MOST_DOCUMENTS - joining.count(number) for number in set(numbers)}
     keep = np.zeros(len(numbers), dtype=np.bool_)

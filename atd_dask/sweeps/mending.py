@@ -1,4 +1,4 @@
-"""Stores of sweeps that are damaged: those that can be made again are, others are named."""
+"""Damaged stores of sweeps: makes again what can be made again, and names the rest."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def mend_stores(config: RunConfig, progress: Progress) -> bool:
-    """Sees to it that damaged stores are made again; False where none is damaged.
+    """Make damaged stores be made again; return False if none is damaged.
 
-    A sweep that is under way is begun again, as its documents are still new. A null model is
-    trained again, on the same documents. Documents of earlier sweeps, and those that a model was
-    trained on, are kept nowhere else.
+    An unfinished sweep starts over, because its documents are still new. A null model is trained
+    again on the same documents. Documents of earlier sweeps, and those that a model was trained on,
+    exist nowhere else.
 
     Raises
     ------
     DamagedStoreError
-        If a store is damaged that cannot be made again.
+        If a damaged store cannot be made again.
     """
     layout = RunLayout(config.output)
     state = read_state(config.output)
@@ -42,25 +42,25 @@ def mend_stores(config: RunConfig, progress: Progress) -> bool:
             if generation == in_use and store.stage != "train":
                 raise DamagedStoreError(f"{store.path} is damaged: {RESTORE}")
             forget_stage(store.folder, store.stage)
-            damaged.append(f"{store.path} is damaged: {store.stage} is done again")
+            damaged.append(f"{store.path} is damaged: running {store.stage} again")
     new = layout.sweep(number).corpus("new")
     if _is_damaged(new):
         forget_plan(config, number)
-        damaged.append(f"{new} is damaged: sweep {number} is begun again")
+        damaged.append(f"{new} is damaged: starting sweep {number} over")
     for line in damaged:
         progress.warn(line)
     return bool(damaged)
 
 
 def needs_training(config: RunConfig, state: SweepState) -> bool:
-    """Whether the null model that is in use has to be trained again, because it was damaged."""
+    """Return whether the current null model must be trained again because it was damaged."""
     assert state.model is not None
     folder = RunLayout(config.output).model_run(state.model.generation).folder
     return read_note(folder, "train") is None
 
 
 def _check_kept(config: RunConfig, state: SweepState) -> None:
-    """The stores of earlier sweeps that are still used must be sound."""
+    """Check that the stores of earlier sweeps that are still used are sound."""
     layout = RunLayout(config.output)
     first = max(1, state.sweep + 1 - config.sweep.window)
     used = [layout.sweep(sweep).corpus("new") for sweep in range(first, state.sweep + 1)]

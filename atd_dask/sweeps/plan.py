@@ -1,4 +1,4 @@
-"""What a sweep is about: whether there is a repository to sweep, and what is new in it."""
+"""The plan of a sweep: whether there is a repository to sweep, and what is new in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from atd_dask.config.consistency import GROWING, ONCE
 from atd_dask.config.run_config import RunConfig
 from atd_dask.errors import AtdError, InputError
-from atd_dask.result_types import JsonRecord
+from atd_dask.json_records import JsonRecord
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.locations import Location
 from atd_dask.storage.run_layout import RunLayout
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPlan(JsonRecord):
-    """What a sweep is about; with it a sweep is under way."""
+    """The plan of a sweep; once it is written, the sweep is under way."""
 
     sweep: int
     started: str
-    seconds: float  # that it took to look for new documents
+    seconds: float  # spent on looking for new documents
     new: PartSummary
-    segments: tuple[Segment, ...]  # of the journal after it
-    reason: str | None  # why the null model is trained for it
+    segments: tuple[Segment, ...]  # of the journal after the sweep
+    reason: str | None  # why the null model is trained before it, if it is
 
 
 def check_repository(config: RunConfig) -> None:
-    """A sweep needs normal documents to begin with, and a repository that can grow."""
+    """Check that there are normal documents to start with, and a repository that can grow."""
     train, test = config.corpus.train, config.corpus.test
     if train is None or test is None:
         raise InputError(
@@ -57,7 +57,8 @@ def check_repository(config: RunConfig) -> None:
 
 
 def settings_key(config: RunConfig) -> str:
-    """Of the settings that all sweeps of a folder share: what a word is, and what a model."""
+    """Return the key of the settings that all sweeps of a folder share: those of words and of the
+    model."""
     text = describe_text(config.corpus.text)
     return stage_key(text, config.compatibility, config.null_model.topic_model)
 
@@ -70,7 +71,7 @@ def commit(config: RunConfig, state: SweepState) -> SweepState:
 def make_plan(
     config: RunConfig, state: SweepState, client: Client, progress: Progress
 ) -> tuple[SweepState, SweepPlan | None]:
-    """Looks for new documents; without any, files that were read in vain are noted all the same."""
+    """Look for new documents. If there are none, still note the files that were read."""
     assert state.model is not None
     number = state.sweep + 1
     layout = RunLayout(config.output).sweep(number)
@@ -95,15 +96,15 @@ def make_plan(
         segments=later.segments,
         reason=find_reason(config.sweep, state) if state.sweep else FIRST,
     )
-    # Where the folder is, is not for the plan to say: it may be moved.
+    # A plan has no absolute paths: the folder may be moved.
     inside = replace(plan.new, path=layout.relative(plan.new.path))
     write_sealed(layout.plan, replace(plan, new=inside).to_json())
     return state, plan
 
 
 def read_plan(config: RunConfig, state: SweepState, progress: Progress) -> SweepPlan | None:
-    """The plan of a sweep that was cut off. One that is not whole is forgotten: nothing has come of
-    it, so its documents are still new."""
+    """Return the plan of a sweep that was interrupted. A damaged plan is dropped: nothing was made
+    from it, so its documents are still new."""
     number = state.sweep + 1
     layout = RunLayout(config.output).sweep(number)
     try:
@@ -113,13 +114,13 @@ def read_plan(config: RunConfig, state: SweepState, progress: Progress) -> Sweep
         plan = SweepPlan.from_json(told)
         whole = batch_store(config, number).digest == plan.new.digest and plan.sweep == number
     except AtdError as error:
-        progress.warn(f"{error}: sweep {number} is begun again")
+        progress.warn(f"{error}: starting sweep {number} over")
         return None
     return replace(plan, new=plan.new.placed(layout, "new")) if whole else None
 
 
 def forget_plan(config: RunConfig, number: int) -> None:
-    """A sweep that is under way begins again, with a look for new documents."""
+    """Make an unfinished sweep start over by looking for new documents."""
     layout = RunLayout(config.output).sweep(number)
     location = Location.of(layout.folder)
     location.remove_files(

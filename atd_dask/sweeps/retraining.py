@@ -1,4 +1,4 @@
-"""The null model of sweeps: the first one, when another is due, and what that is trained on."""
+"""The null model of sweeps: the first one, when the next is due, and what it is trained on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ FIRST = "the first one"
 
 
 def model_config(config: RunConfig, generation: int) -> RunConfig:
-    """The run that makes a null model: its folder has the model and what it was trained on."""
+    """Return the configuration of the run that makes a null model; its folder has the model and its
+    training documents."""
     return replace(
         config,
         output=RunLayout(config.output).model_run(generation).folder,
@@ -48,12 +49,12 @@ def model_config(config: RunConfig, generation: int) -> RunConfig:
 
 
 def batch_store(config: RunConfig, sweep: int) -> CorpusStore:
-    """The new documents of a sweep."""
+    """Return the store of a sweep's new documents."""
     return CorpusStore.open(RunLayout(config.output).sweep(sweep).corpus("new"))
 
 
 def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
-    """Why the null model is to be trained anew before the next sweep, or None.
+    """Return why the null model must be retrained before the next sweep, or None.
 
     Drift is judged by the new documents of as many sweeps as are tested together.
     """
@@ -61,7 +62,7 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
     assert model is not None
     last_useful = state.sweep - sweep.window  # later documents are still being tested
     if last_useful < model.since:
-        return None  # nothing to learn from that it has not seen
+        return None  # there is nothing new to learn from
     if len(state.drift) >= rule.age:
         return f"it has been used for {len(state.drift)} sweeps"
     told = [drift.sweep for drift in state.drift if drift.words and drift.sweep <= last_useful]
@@ -89,8 +90,8 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
 
 
 def measure_model(model_run: RunConfig, client: Client) -> tuple[float, float]:
-    """The share of words that the vocabulary lacks, and the log-likelihood of a word, in documents
-    that the model was not trained on."""
+    """Return the share of words outside the vocabulary, and the log-likelihood of a word, in
+    documents that the model was not trained on."""
     store = CorpusStore.open(RunLayout(model_run.output).corpus("validation"))
     n_unseen = int(store.unseen().sum())
     fitter = rules_of(model_run).fitter(read_model(RunLayout(model_run.output).model).table)
@@ -102,7 +103,7 @@ def measure_model(model_run: RunConfig, client: Client) -> tuple[float, float]:
 def gather_normal(
     config: RunConfig, model_run: RunConfig, state: SweepState, client: Client, progress: Progress
 ) -> None:
-    """Stores the latest documents that are in no reported cluster, nor still being tested."""
+    """Store the latest documents that are in no reported cluster, and no longer being tested."""
     assert state.model is not None
     first = model_config(config, 1)
     begin = [
@@ -170,9 +171,9 @@ def choose_latest(
     wanted: int,
     dates: Sequence[NDArray[np.int64]] | None = None,
 ) -> list[Mask]:
-    """Which documents of each store are taken: the latest of each id, in no reported cluster, and
-    of these as many of the last as are wanted. The last are those that came last, or if all stores
-    have `dates` those with the latest."""
+    """Choose documents of each store: the latest with each id, in no reported cluster, and of these
+    the last ones, as many as wanted. The last are those that arrived last, or those with the latest
+    dates if all stores have `dates`."""
     keep = [np.zeros(len(some), dtype=np.bool_) for some in ids]
     stores = np.repeat(np.arange(len(ids)), [len(some) for some in ids])
     rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(some)) for some in ids)])

@@ -1,15 +1,15 @@
 """The folder of scheduled sweeps.
 
-state.json          what holds: the last sweep, the null model, the clusters that were reported,
-                    the alerts that wait. Whatever it does not speak of has not happened.
+state.json          the committed state: the last sweep, the null model, the reported clusters, the
+                    pending alerts. What it does not mention has not happened.
 journal/            the documents and files that have been seen
-models/0001/        a null model with the documents that it was trained on
-sweeps/0001/        a sweep: the folder of a run, and beside what such a folder has
-    plan.json           what the sweep is about; with it a sweep is under way
-    corpus/new.zarr     its new documents, and beside them their texts where they are kept
-    corpus/known.zarr   the documents of all clusters up to now
+models/0001/        a null model with its training documents
+sweeps/0001/        a sweep: the folder of a run, and in addition
+    plan.json           the plan; once it is written, the sweep is under way
+    corpus/new.zarr     its new documents; next to it their texts, if they are kept
+    corpus/known.zarr   the documents of all clusters so far
     sweep.json          its line of the history
-    alert.json          what is to be told
+    alert.json          its alert
 history.jsonl       a line for each sweep
 index.html          the same for people
 """
@@ -31,13 +31,13 @@ from atd_dask.sweeps.alarm_series import AlarmSeries
 from atd_dask.sweeps.journal import Journal, Segment
 
 FORMAT = "atd-dask-sweeps/1"
-# What to do about something that no sweep can make again.
-RESTORE = "put it back from a copy, or begin anew in another folder with --output"
+# The remedy for damage that no sweep can repair.
+RESTORE = "restore it from a backup, or start over in another folder with --output"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNote:
-    """The null model that is in use."""
+    """The null model in use."""
 
     generation: int
     since: int  # the first sweep that uses it
@@ -50,31 +50,31 @@ class ModelNote:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownCluster:
-    """A cluster that was reported. It grows when it goes on."""
+    """A reported cluster. It grows while new documents join it."""
 
     number: int
     words: tuple[str, ...]
-    written: tuple[str, ...]  # the same words as people write them
-    p_value: float  # the one that decided when it was found
-    sweeps: tuple[int, ...] = ()  # in which it was found and went on
+    written: tuple[str, ...]  # the words as people write them
+    p_value: float  # the one that decided
+    sweeps: tuple[int, ...] = ()  # in which it was found or continued
     documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """How the new documents of a sweep stand to the null model."""
+    """How well the null model fits the new documents of a sweep."""
 
     sweep: int
     generation: int
     tokens: int
     unseen_tokens: int
-    log_likelihood: float | None  # of a word; None where the model knows none of them
-    words: tuple[str, ...] = ()  # that normal topics took up
+    log_likelihood: float | None  # of a word; None if the model knows none
+    words: tuple[str, ...] = ()  # new words of normal topics
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepState:
-    """All that one sweep leaves to the next."""
+    """Everything that one sweep hands to the next."""
 
     key: str  # the settings that may not change
     sweep: int = 0
@@ -82,9 +82,9 @@ class SweepState:
     clusters: tuple[KnownCluster, ...] = ()
     known: int | None = None  # the sweep that has the documents of the clusters
     drift: tuple[Drift, ...] = ()  # under this model
-    series: AlarmSeries | None = None  # what was tested, and which tests raised an alarm
+    series: AlarmSeries | None = None  # the tests so far, and which of them raised an alarm
     segments: tuple[Segment, ...] = ()
-    pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # sweep → who is to hear
+    pending: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # sweep → channels
 
     def journal(self, output: str) -> Journal:
         return Journal(RunLayout(output).journal, self.segments)
@@ -95,7 +95,7 @@ def write_state(output: str, state: SweepState) -> None:
 
 
 def read_state(output: str) -> SweepState | None:
-    """The state, or None where no sweep has begun."""
+    """Return the state, or None if no sweep has started."""
     path = RunLayout(output).state
     try:
         told = read_sealed(path)
@@ -120,7 +120,7 @@ def read_state(output: str) -> SweepState | None:
 
 
 def _read_cluster(told: dict[str, Any]) -> KnownCluster:
-    told.setdefault("written", told["words"])  # earlier versions kept the words alone
+    told.setdefault("written", told["words"])  # earlier versions kept only the words
     for name in ("sweeps", "documents", "words", "written"):
         told[name] = tuple(told[name])
     return KnownCluster(**told)
@@ -133,7 +133,7 @@ def _read_drift(told: dict[str, Any]) -> Drift:
 def read_history(
     output: str, last: int, warn: Callable[[str], None]
 ) -> tuple[list[SweepLine], bool]:
-    """The lines of all sweeps up to the last, and whether the history has all of them."""
+    """Return the lines of all sweeps so far, and whether the history has all of them."""
     layout = RunLayout(output)
     lines: list[SweepLine] = []
     try:
@@ -145,7 +145,7 @@ def read_history(
             lines.append(line)
     except (ValueError, TypeError, KeyError, AttributeError, DamagedStoreError):
         lines = []
-        warn(f"{layout.history} is not as it was written: it is made again")
+        warn(f"{layout.history} is not as it was written: making it again")
     missing = range(len(lines) + 1, last + 1)
     for sweep in missing:
         lines.append(read_line(output, sweep))
@@ -153,7 +153,7 @@ def read_history(
 
 
 def read_line(output: str, sweep: int) -> SweepLine:
-    """The line of a sweep that was committed."""
+    """Return the line of a committed sweep."""
     path = RunLayout(output).sweep(sweep).line
     try:
         line = read_sealed(path)
@@ -167,7 +167,8 @@ def read_line(output: str, sweep: int) -> SweepLine:
 
 
 def write_history(output: str, lines: Sequence[SweepLine], page: bytes) -> None:
-    """Writes the page, and last the history: as long as that lacks a line, it is done again."""
+    """Write the page, then the history: as long as the history lacks a line, both are written
+    again."""
     layout = RunLayout(output)
     write_file(layout.history_page, page)
     text = "".join(json.dumps(line.to_json(), allow_nan=False) + "\n" for line in lines)

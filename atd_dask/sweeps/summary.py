@@ -1,4 +1,4 @@
-"""What a folder of sweeps holds, for people and scripts."""
+"""Summarises a folder of sweeps, for people and scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from atd_dask.sweeps.state import read_state
 
 
 def describe_sweeps(output: str) -> dict[str, object] | None:
-    """A summary of a folder of sweeps, fit for JSON; None where no sweep has begun."""
+    """Summarise a folder of sweeps in JSON values; return None if no sweep has started."""
     state = read_state(output)
     if state is None:
         return None

@@ -1,4 +1,4 @@
-"""The test of one sweep: its new documents together with the window, against what is known."""
+"""The detection of one sweep: its new documents together with the window, against what is known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
 from atd_dask.evaluation.results import add_written, order_candidates
-from atd_dask.kernels.calibration import JoinedCorpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.calibration import JoinedCorpus, SomeRows
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import STORE
@@ -54,7 +55,14 @@ from atd_dask.sweeps.confirmation import confirm_clusters
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
-from atd_dask.sweeps.word_drift import TopicShares, find_drift, list_new_words
+from atd_dask.sweeps.word_drift import (
+    TopicShares,
+    is_drift,
+    leave_normal,
+    list_new_words,
+    measure_trend,
+    weigh_arrival,
+)
 from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
@@ -63,10 +71,13 @@ if TYPE_CHECKING:
 
 LINE_WORDS = 8  # of a cluster, in the history
 
+# As many normal documents are enough to know how frequent topics are.
+MOST_NORMAL = 20_000
+
 
 @dataclass
 class News:
-    """A cluster that has new documents in a sweep."""
+    """A cluster with new documents in a sweep."""
 
     cluster: KnownCluster  # with them
     kind: str  # new or continuing
@@ -74,7 +85,7 @@ class News:
     parts: list[Assembly] = field(default_factory=list)
 
     def describe(self) -> ClusterNews:
-        """As a result tells it."""
+        """Return it as a result has it."""
         return ClusterNews(
             cluster=self.cluster.number,
             kind=self.kind,
@@ -88,19 +99,19 @@ class News:
 
 @dataclass(frozen=True)
 class SweepFindings:
-    """What came of a sweep; the state is that of after it, but for its number."""
+    """What a sweep found; the state is that after it, except for its number."""
 
     result: Result
     news: tuple[ClusterNews, ...]
     n_tested: int
     drift: Drift
     drifts: tuple[LineDrift, ...]
-    level: float | None  # None where nothing could be tested
+    level: float | None  # None if nothing could be tested
     state: SweepState
 
 
 class SweepDetection:
-    """The documents of a sweep, and the null model with the topics of the clusters of before."""
+    """The documents of a sweep, and the null model with the topics of earlier clusters."""
 
     def __init__(
         self,
@@ -111,7 +122,7 @@ class SweepDetection:
         client: Client,
         progress: Progress,
     ) -> None:
-        """`sweep_config` is the configuration of the run that the sweep is."""
+        """`sweep_config` is the configuration of the sweep as a run."""
         assert state.model is not None
         self._config, self._sweep_config, self._state, self._number = (
             config,
@@ -125,7 +136,7 @@ class SweepDetection:
         self._base = read_model(RunLayout(self._trained.output).model)
         self._rules = rules_of(sweep_config)
         self._level = sweep_config.detection.significance.level
-        self._tested = False  # whether clusters could be looked for
+        self._tested = False  # whether there was a search
         self._drifts: list[LineDrift] = []
         self._known = (
             None if state.known is None else CorpusStore.open(known_path(config, state.known))
@@ -133,7 +144,7 @@ class SweepDetection:
         self._sweeps = np.arange(max(1, number - config.sweep.window), number + 1)
 
     def run(self) -> SweepFindings:
-        """Sets aside what belongs to known clusters, looks for others in the rest, and writes the
+        """Set aside what belongs to known clusters, look for others in the rest, and write the
         result."""
         everything = self._assemble()
         self._store(everything)
@@ -153,22 +164,25 @@ class SweepDetection:
         write_model(
             RunLayout(self._sweep_config.output).model, replace(self._base, table=self._table)
         )
-        is_known = recognised.members >= 0
+        everyone = self._find_topics(self._open("test"))
+        members = leave_normal(recognised.members, everyone, self._normal_topics)
+        is_known = members >= 0
+        self._topics = everyone.take(np.flatnonzero(~is_known))
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
             self._store(self._rest)
-        self._news: dict[int, News] = {}  # by the place of the cluster
-        for place in np.unique(recognised.members[is_known]).tolist():
+        self._news: dict[int, News] = {}  # by the index of the cluster
+        for place in np.unique(members[is_known]).tolist():
             cluster = self._state.clusters[place]
             if cluster.number not in self._config.sweep.dismissed:
-                documents = everything.take(np.flatnonzero(recognised.members == place))
+                documents = everything.take(np.flatnonzero(members == place))
                 self._add_news(cluster, "continuing", documents)
         found = self._detect() if len(self._rest) else []
         return self._conclude(found)
 
     def _assemble(self) -> Assembly:
-        """The new documents, and those of the window that are in no cluster and have not come
-        anew since."""
+        """Return the new documents, and those of the window that are in no cluster and have not
+        arrived again since."""
         stores = [batch_store(self._config, int(sweep)) for sweep in self._sweeps]
         gone = {id for cluster in self._state.clusters for id in cluster.documents}
         keep = [np.ones(stores[-1].n_docs, dtype=np.bool_)]
@@ -186,7 +200,7 @@ class SweepDetection:
             store_part(self._sweep_config, "test", gathered, words, self._progress, copies)
 
     def _look_for_copies(self, batch: CountSpool) -> Copies | None:
-        """Training is read only if there is something to tell that it may have too."""
+        """Look for near-duplicates. Training is read only if there are some that it may match."""
         alone: dict[str, Copies]
         alone = look_for_copies(self._config, {"test": batch}, self._client, self._progress)
         if "test" not in alone or not choose_groups(alone["test"]):
@@ -212,7 +226,7 @@ class SweepDetection:
         batch = self._batch
         test = batch.documents
         normal = {part: self._open(part).without_copies() for part in ("train", "validation")}
-        # Searches under the model as it was trained, in batches that are a little larger than this
+        # The model as it was trained, and batches a little larger than this
         # one: so they serve for other batches too, and can only find more.
         n_batch = round_up(test.n_docs)
         calibration = Calibration(dict(normal), rules, n_batch, seed)
@@ -249,9 +263,9 @@ class SweepDetection:
                     calibration,
                 )
         except TooLittleTrainingError as error:
-            # A sweep that fails is tried again and again; the next ones may have fewer documents,
+            # A sweep that fails would be retried forever; the next ones may have fewer documents,
             # or more to train on.
-            self._progress.warn(f"no cluster is looked for in this sweep: {error}")
+            self._progress.warn(f"not searching for clusters in this sweep: {error}")
             return []
         self._tested = True
         everything = JoinedCorpus(tuple(normal.values()))
@@ -263,7 +277,8 @@ class SweepDetection:
 
     @cached_property
     def _batch(self) -> PreparedBatch:
-        """The documents that belong to no known cluster, under the model that knows these."""
+        """Return the documents that belong to no known cluster, with a model that knows these
+        clusters."""
         stores = {part: self._open(part) for part in PARTS}
         model = replace(self._base, table=self._table)
         return open_batch(self._runner, stores, model, self._rules)
@@ -313,8 +328,8 @@ class SweepDetection:
     def _recognise_found(
         self, cluster: FoundCluster, described: ClusterResult, forms: Mapping[str, str]
     ) -> ClusterResult:
-        """Takes a cluster that was found for one of before if it is about the same words, else for
-        a new one; `forms` says how words are written."""
+        """Identify a new cluster with a known one if it is about the same words; `forms` has the
+        written forms of words."""
         words = list_words(cluster.topic, self._batch.table.shared, self._batch.vocabulary)
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
@@ -343,18 +358,20 @@ class SweepDetection:
         described: ClusterResult,
         forms: Mapping[str, str],
     ) -> bool:
-        """Whether a normal topic takes up the words of a cluster bit by bit; notes it if so."""
-        common = self._topics.find_common(described.rows)
-        if common is None:
+        """Return whether a normal topic takes up the words of a cluster bit by bit, and note it if
+        so."""
+        topic = self._topics.find_common(described.rows)
+        if topic is None:
             return False
-        topic, share = common
         batch = self._batch
         words = list_new_words(cluster.topic, batch.table, topic, batch.vocabulary)
-        if not words:
-            return False
+        n_words = len(words)
+        words = words or list(list_words(cluster.topic, batch.table.shared, batch.vocabulary))
         normal = [self._open(part) for part in ("train", "validation")]
-        trend = find_drift(self._config, self._number, words, share, normal, self._runner)
-        if trend is None:
+        share = self._topics.share(topic)
+        trend = measure_trend(self._config, self._number, words, share, normal, self._runner)
+        arrival = weigh_arrival(described.rows, topic, self._topics, self._normal_topics)
+        if not is_drift(n_words, trend.growth, arrival):
             return False
         self._drifts.append(
             LineDrift(
@@ -366,19 +383,30 @@ class SweepDetection:
                 counts=trend.counts,
                 documents=trend.documents,
                 by_day=trend.by_day,
-                evidence=trend.evidence,
+                evidence=trend.growth + arrival,
             )
         )
         return True
 
     @cached_property
     def _fit(self) -> Fit:
-        """The documents that belong to no known cluster, fitted to the model that knows these."""
+        """Return the documents that belong to no known cluster, fitted to a model that knows these
+        clusters."""
         return fit_corpus(self._runner, self._open("test"), self._rules.fitter(self._table))[1]
 
     @cached_property
-    def _topics(self) -> TopicShares:
-        return TopicShares.of(self._fit.proportions, self._base.table.n_topics)
+    def _normal_topics(self) -> TopicShares:
+        """Return the main topics of normal documents, or of some of them if there are many."""
+        normal = JoinedCorpus(tuple(self._open(part) for part in ("train", "validation")))
+        every = -(-normal.n_docs // MOST_NORMAL)
+        some = SomeRows(normal, np.arange(0, normal.n_docs, max(every, 1)))
+        return self._find_topics(MemoryCorpus.read(some))
+
+    def _find_topics(self, corpus: Corpus) -> TopicShares:
+        """Return the main topics of documents by the null model as it was trained."""
+        table = self._base.table
+        fit = fit_corpus(self._runner, corpus, self._rules.fitter(table))[1]
+        return TopicShares.of(fit.proportions, table.n_topics)
 
     def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
         place = cluster.number - 1
@@ -396,7 +424,8 @@ class SweepDetection:
         )
 
     def _remember(self) -> SweepState:
-        """Keeps the documents of clusters for their topics; gives the state that knows them."""
+        """Keep the documents of clusters, to learn their topics from; return the state that knows
+        them."""
         if not self._news:
             return self._state
         clusters = dict(enumerate(self._state.clusters))
@@ -421,7 +450,7 @@ class SweepDetection:
         return replace(self._state, clusters=ordered, known=self._number)
 
     def _measure(self, test: CorpusStore, result: Result) -> Drift:
-        """How well the null model explains the new documents that are in no cluster."""
+        """Return how well the null model fits the new documents that are in no cluster."""
         fit = self._fit
         counted = self._sweeps[self._rest.owners] == self._number
         for cluster in result.significant:
@@ -441,7 +470,7 @@ class SweepDetection:
 
 
 def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
-    """A result that says of every document in which sweep it came; `origins` has that of each
+    """Add to every document of a result the sweep in which it arrived; `origins` has that of each
     row."""
 
     def name_copy(copy: BatchDocument) -> BatchDocument:
@@ -462,5 +491,5 @@ def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
 
 
 def round_up(n_docs: int) -> int:
-    """The size of the batches in which chance is searched: the next power of two."""
+    """Return the size of held-out batches: the next power of two."""
     return 1 << max(n_docs - 1, 0).bit_length()

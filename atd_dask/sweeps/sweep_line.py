@@ -10,7 +10,7 @@ from atd_dask.sweeps.sweep_detection import LINE_WORDS, SweepFindings
 def make_line(
     findings: SweepFindings, plan: SweepPlan, generation: int, seconds: float
 ) -> SweepLine:
-    """The line of the history."""
+    """Return the line of a sweep."""
     drift, new, series = findings.drift, plan.new, findings.state.series
     return SweepLine(
         sweep=plan.sweep,

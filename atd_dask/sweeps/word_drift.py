@@ -1,7 +1,8 @@
 """Drift: words that documents of a normal topic take up bit by bit.
 
-A candidate that is about such words is no anomaly. It is told apart by its documents, which mostly
-share one topic of the null model, and by how many documents had its words in the sweeps before.
+A candidate about such words is not an anomaly. Most of its documents share one topic of the null
+model and came instead of other documents on that topic, not in addition to them, and its words grew
+over earlier sweeps.
 """
 
 from __future__ import annotations
@@ -17,48 +18,48 @@ from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.model import Ints, Proportions, WordTable
-from atd_dask.kernels.trends import weigh_growth
+from atd_dask.kernels.trends import weigh_growth, weigh_replacement
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.sweeps.retraining import batch_store
 
-# The sweeps, or the days, that are looked back on.
+# How many sweeps or days to look back.
 LOOKBACK = 28
 
 SECONDS_OF_A_DAY = 24 * 3600
 
-# A candidate with no more words than these is drift unless its words came all at once: a normal
-# topic takes up single words all the time. One with more words is drift only if they have grown.
+# A candidate with at most this many words is drift unless the evidence is certain that it is not:
+# normal topics take up single words all the time. With more words, it is whatever is more likely.
 FEW_WORDS = 6
 
-# A word differs from a normal topic if it is so many times as probable.
+# A word differs from a normal topic if it is this many times as probable.
 LEAST_RATIO = 3.0
 
-# Log odds of 1000 to 1, for or against.
+# Log odds of 1000 to 1.
 CERTAIN = 6.9
 
 
 @dataclass(frozen=True)
 class Trend:
-    """How many documents had the words of a candidate: sweep by sweep, or day by day where
-    documents have dates."""
+    """How many documents had the words of a candidate: sweep by sweep, or day by day if documents
+    have dates."""
 
-    first: int  # the first of the sweeps, or of the days since 1970
+    first: int  # the first sweep, or the first day since 1970
     counts: tuple[int, ...]
-    documents: tuple[int, ...]  # all of each sweep or day
+    documents: tuple[int, ...]  # all documents of each sweep or day
     by_day: bool
-    evidence: float  # log odds of growth against a burst
+    growth: float  # log odds of growth against a burst
 
 
 @dataclass(frozen=True)
 class TopicShares:
     """The main topic of every document of a batch."""
 
-    main: Ints  # documents; -1 for one that has no normal topic
+    main: Ints  # documents; -1 if it has no normal topic
     n_docs: int
 
     @classmethod
     def of(cls, proportions: Proportions, n_topics: int) -> TopicShares:
-        """`n_topics` are normal; those after them are known clusters."""
+        """Find the main topics. Topics from `n_topics` on are not normal."""
         main = np.full(len(proportions), -1, dtype=np.int64)
         for row in range(len(proportions)):
             start, stop = proportions.indptr[row], proportions.indptr[row + 1]
@@ -67,20 +68,35 @@ class TopicShares:
                 main[row] = topic if topic < n_topics else -1
         return cls(main, len(proportions))
 
-    def find_common(self, rows: Sequence[int]) -> tuple[int, float] | None:
-        """The topic that most of some documents have, and its share of all documents."""
+    def take(self, rows: Ints) -> TopicShares:
+        return TopicShares(self.main[rows], len(rows))
+
+    def find_common(self, rows: Sequence[int] | Ints) -> int | None:
+        """Return the topic of most of some documents."""
         topics = Counter(self.main[np.array(rows, dtype=np.int64)].tolist())
         topic, n = min(topics.items(), key=lambda item: (-item[1], item[0]))
-        if topic < 0 or 2 * n <= len(rows):
-            return None
-        return topic, float(np.count_nonzero(self.main == topic)) / self.n_docs
+        return None if topic < 0 or 2 * n <= len(rows) else topic
+
+    def count(self, topic: int) -> int:
+        return int(np.count_nonzero(self.main == topic))
+
+    def share(self, topic: int) -> float:
+        return self.count(topic) / max(self.n_docs, 1)
+
+
+def weigh_arrival(
+    rows: Sequence[int] | Ints, topic: int, batch: TopicShares, normal: TopicShares
+) -> float:
+    """Return the log odds that documents of a batch came instead of others on their topic."""
+    n_group = int(np.count_nonzero(batch.main[np.array(rows, dtype=np.int64)] == topic))
+    return weigh_replacement(n_group, batch.count(topic), normal.share(topic) * batch.n_docs)
 
 
 def list_new_words(
     topic: Alternative, table: WordTable, normal: int, vocabulary: Sequence[str]
 ) -> list[str]:
-    """The words by which the topic of a candidate differs from a normal one, the most telling
-    first: those that are several times as probable."""
+    """Return the words that are several times as probable in the topic of a candidate as in a
+    normal one, most telling first."""
     usual = table.shared.copy()
     words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
     of_topic = table.topics == normal
@@ -93,15 +109,40 @@ def list_new_words(
     ]
 
 
-def find_drift(
+def leave_normal(
+    members: NDArray[np.int64], batch: TopicShares, normal: TopicShares
+) -> NDArray[np.int64]:
+    """Return the members of known clusters without those that came instead of normal documents.
+
+    The topic of a cluster may have words of a normal topic too, and would take over its documents
+    if the null model did not describe them well. `members` has the index of a cluster, or -1.
+    """
+    kept = members.copy()
+    for cluster in np.unique(members[members >= 0]).tolist():
+        rows = np.flatnonzero(members == cluster)
+        topic = batch.find_common(rows)
+        if topic is not None and weigh_arrival(rows, topic, batch, normal) > 0.0:
+            kept[rows[batch.main[rows] == topic]] = -1
+    return kept
+
+
+def is_drift(n_words: int, growth: float, arrival: float) -> bool:
+    """Decide by the number of words that set a candidate apart from the topic of its documents, and
+    by the log odds that these words grew, and that its documents came instead of others."""
+    if n_words == 0:
+        return True  # nothing that the topic does not have already
+    return growth + arrival >= (-CERTAIN if n_words <= FEW_WORDS else 0.0)
+
+
+def measure_trend(
     config: RunConfig,
     number: int,
     words: Sequence[str],
     topic_share: float,
     normal: Sequence[CorpusStore],
     runner: Runner,
-) -> Trend | None:
-    """The trend of a candidate's words up to a sweep if it is drift, otherwise None.
+) -> Trend:
+    """Measure the trend of a candidate's words up to a sweep.
 
     `topic_share` is the share of all documents that have the topic of its documents.
     """
@@ -122,14 +163,12 @@ def find_drift(
     n_normal = sum(store.n_docs for store in normal)
     usual = sum(int(_find_with(runner, store, few).sum()) for store in normal) / max(n_normal, 1)
     found, exposed = counts.astype(np.float64), documents.astype(np.float64)
-    evidence = weigh_growth(found, topic_share * exposed, usual * exposed)
-    if evidence < (-CERTAIN if len(words) <= FEW_WORDS else CERTAIN):
-        return None
-    return Trend(first, tuple(counts.tolist()), tuple(documents.tolist()), by_day, evidence)
+    growth = weigh_growth(found, topic_share * exposed, usual * exposed)
+    return Trend(first, tuple(counts.tolist()), tuple(documents.tolist()), by_day, growth)
 
 
 def _find_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> NDArray[np.bool_]:
-    """Which documents of a store have any of the words."""
+    """Return which documents of a store have any of the words."""
     terms = np.flatnonzero([word in words for word in store.vocabulary])
     beside = np.flatnonzero([word in words for word in store.unseen_words])
     if not len(terms) and not len(beside):
@@ -139,7 +178,7 @@ def _find_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> NDA
 
 
 def find_in_block(given: tuple[CorpusStore, Ints, Ints], index: int) -> NDArray[np.bool_]:
-    """Which documents of a block have any of the terms, in the vocabulary or beside it."""
+    """Return which documents of a block have any of the terms, in the vocabulary or outside it."""
     store, terms, beside = given
     start, stop = (int(row) for row in store.block_starts[index : index + 2])
     have = np.zeros(stop - start, dtype=np.bool_)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+
+from atd_dask.json_records import JsonObject
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class TextOptions:
 ENGLISH = {"stop_words": "english-1", "stemmer": "porter-nltk"}
 
 
-def describe_text(options: TextOptions) -> dict[str, Any]:
+def describe_text(options: TextOptions) -> JsonObject:
     """Return the options as stores and stage keys have them.
 
     English stop words and stemmer are given by name, and the keys for other text than English words
@@ -69,6 +70,6 @@ def describe_text(options: TextOptions) -> dict[str, Any]:
     return content
 
 
-def read_text(content: dict[str, Any]) -> TextOptions:
+def read_text(content: JsonObject) -> TextOptions:
     """Read options that `describe_text` wrote."""
     return TextOptions(**content | {"extra_stop_words": tuple(content["extra_stop_words"])})

@@ -53,7 +53,7 @@ def add_up(shared, piece):
 
 
 def test_what_is_large_reaches_the_workers_in_pieces():
-    """Dask warns of a graph that is too large, and here a warning is an error."""
+    """Dask warns about a graph that is too large, and here a warning is an error."""
     shared = {"numbers": np.random.default_rng(1).random(2_000_000)}
     expected = [float(shared["numbers"].sum()) + piece for piece in range(4)]
     with local_client(2) as client:

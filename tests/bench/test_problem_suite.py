@@ -17,6 +17,8 @@ from atd_dask.bench.problem_suite import (
 )
 from atd_dask.cli.command import atd
 from atd_dask.cli.outputs import make_progress
+from atd_dask.config.loader import make_detection
+from atd_dask.config.rules import make_rules
 from atd_dask.evaluation.problems import list_null_splits, list_problems
 from atd_dask.pipelines.bench import bench_problems
 from tests.clusters import local_client
@@ -159,9 +161,9 @@ def test_pieces_stand_after_those_that_they_need():
     assert not {p.name for p in points if p.kind != "model"} & {p.name for p in others}
 
 
-def test_the_rules_are_the_default_with_fewer_replicates():
+def test_the_rules_are_the_default_or_the_paper_s_with_fewer_replicates():
     request = Request(("choose",), (), True, 1, "default", False)
-    rules = request.make_rules()
-    assert (rules.replicates, rules.searches, rules.seeds) == (200, 39, 100)
+    assert request.make_rules() == make_rules(make_detection({}))
+    assert not replace(request, rules="without-new-words").make_rules().unseen
     paper = replace(request, rules="paper").make_rules()
     assert (paper.replicates, paper.searches, paper.seeds) == (200, 0, 1)

@@ -12,7 +12,7 @@ def test_the_command():
     result = CliRunner().invoke(atd, arguments)
     assert result.exit_code == 0, result.stderr
     header, *rows = result.stdout.splitlines()
-    assert "bytes to the client a pass" in header
+    assert "bytes to the client per pass" in header
     assert [row.split()[0] for row in rows] == ["150", "300"]
 
 
@@ -22,5 +22,5 @@ def test_the_exponent_is_that_of_the_cpu_time_of_a_pass():
     assert tabulate(small, None)["exponent"] == ""
     row = tabulate(large, small)
     assert row["exponent"] == "1.00"
-    assert row["tokens a CPU second"] == 50_000
+    assert row["tokens per CPU second"] == 50_000
     assert row["megabytes of the client"] == 100

@@ -13,15 +13,13 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from atd_dask.bench import training_quality
-from atd_dask.bench.training_quality import (
+from atd_dask.bench.topic_learners import (
     FLOOR,
     complete_documents,
     count_lda_parameters,
     count_parameters,
-    generate_documents,
-    split_halves,
-    train_generated,
 )
+from atd_dask.bench.training_quality import generate_documents, split_halves, train_generated
 from atd_dask.bench.usage import spread
 from atd_dask.cli.command import atd
 from atd_dask.config import paper_corpora

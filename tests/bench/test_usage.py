@@ -1,4 +1,4 @@
-"""What work uses, children included."""
+"""The resources that work uses, including child processes."""
 
 from __future__ import annotations
 

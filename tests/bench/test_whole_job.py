@@ -34,7 +34,6 @@ def test_the_work_of_children_that_have_ended_counts():
 
 def invoke(folder, monkeypatch):
     monkeypatch.setitem(paper_corpora.TOPICS, "reuters", TopicsConfig(max=3, min=2))
-    monkeypatch.setitem(paper_corpora.REPLICATES, "reuters", 100)
     monkeypatch.setitem(paper_corpora.ANOMALOUS, "reuters", ("x",))
     write_corpus(folder)
     return CliRunner().invoke(atd, ["bench", "job", "--corpora", str(folder)])

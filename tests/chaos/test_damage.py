@@ -65,7 +65,7 @@ def test_a_changed_number_is_not_reported(run: Run, tmp_path: Path) -> None:
     assert any("result.json is not as it was written" in line for line in verify_files(output))
     (told,) = run.start(output)
     assert "result.json is not as it was written" in told
-    assert told.endswith("detect is done again")
+    assert told.endswith("running detect again")
     assert run.read(output) == run.expected
 
 
@@ -117,6 +117,6 @@ def test_what_cannot_be_made_again_names_the_remedy(sweeps: Sweeps) -> None:
     assert content is not None
     path.write_bytes(content(path.read_bytes()))
     with pytest.raises(
-        DamagedStoreError, match=r"state\.json is not as .*: put it back from a cop"
+        DamagedStoreError, match=r"state\.json is not as .*: restore it from a backup"
     ):
         sweeps.sweep()

@@ -35,7 +35,7 @@ DATASET = "corpus: {dataset: synthetic}\n"
 
 
 def execute(name: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs the real command in a process of its own."""
+    """Run the real command in a process of its own."""
     return subprocess.run(
         [*COMMANDS[name], *arguments],
         capture_output=True,
@@ -185,7 +185,7 @@ def test_errors_as_json(tmp_path: Path) -> None:
 
 
 class Job:
-    """Stands for the pipeline; `outcome` is what it gives, or raises."""
+    """Stands in for the pipeline; `outcome` is what it returns or raises."""
 
     def __init__(self, outcome: Any) -> None:
         self.outcome = outcome
@@ -478,7 +478,7 @@ def test_a_sweep(
         "sweep  new  tested  unseen words  clusters",
         "2      20   60      1.2%          1",
     ]
-    news = ["sweep 2: cluster 1 goes on, 1 of 9 documents: coffee�[31m"] if alerts else []
+    news = ["sweep 2: cluster 1 continues, 1 of 9 documents: coffee�[31m"] if alerts else []
     assert told == [
         *news,
         "report of sweep 2: out/sweeps/0002/report.html",

@@ -33,18 +33,40 @@ def test_inspect_and_verify(tmp_path: Path) -> None:
 RUN = {
     "format": "atd-dask-run/1",
     "name": "c\x1b[31m",
+    "id": "0123",
     "status": "failed",
     "error": "InputError: no",
+    "command": ["atd-dask", "run", "c.yaml"],
     "started": "2026-01-02T03:04:05.678+00:00",
+    "ended": "2026-01-02T03:04:17.978+00:00",
     "seconds": 12.3,
     "stages": {
-        "ingest": {"seconds": 0.0, "reused": True, "made": {"seconds": 9.5}},
-        "train": {"seconds": 3.25, "reused": False, "made": {"seconds": 3.25}},
+        "ingest": {
+            "seconds": 0.0,
+            "reused": True,
+            "made": {"started": "then", "seconds": 9.5, "peak_memory_bytes": 1},
+        },
+        "train": {
+            "seconds": 3.25,
+            "reused": False,
+            "made": {"started": "then", "seconds": 3.25, "peak_memory_bytes": 2},
+            "peak_memory_bytes": 2,
+        },
         "detect": {"seconds": 1.5, "reused": False, "made": None},
     },
     "peak_memory_bytes": 2**28,
-    "cluster": {"workers": 2, "threads": 4, "address": "tcp://x:1"},
+    "peak_memory_bytes_of": {"client": 2**28, "workers": 0, "largest_worker": 0},
+    "cluster": {
+        "address": "tcp://x:1",
+        "dashboard": None,
+        "workers": 2,
+        "threads": 4,
+        "memory_bytes": 0,
+        "smallest_worker_bytes": 0,
+        "smallest_free_bytes": 0,
+    },
     "versions": {"python": "3.12.1"},
+    "configuration": {"seed": 1},
 }
 
 

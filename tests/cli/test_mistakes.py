@@ -1,4 +1,4 @@
-"""What a newcomer may get wrong: the command, the sentence that is told, and the status."""
+"""What a newcomer may get wrong: the command, the sentence that is shown, and the status."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_lines(path: Path, documents: list[dict[str, Any]], bad: int = 0) -> No
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all that the commands name."""
+    """A folder with everything that the commands name."""
     monkeypatch.chdir(tmp_path)
     train, test = make_documents(40, 1, "n"), make_documents(12, 2, "b")
     write_lines(tmp_path / "train.jsonl", train)
@@ -87,7 +87,7 @@ def invoke(arguments: list[str], scheduler: str) -> Result:
 
 
 def tell(result: Result, level: str) -> list[str]:
-    """What was told as errors or warnings."""
+    """The errors and warnings that were shown."""
     start = f"{level}: "
     return [line[len(start) :] for line in result.stderr.splitlines() if line.startswith(start)]
 
@@ -243,7 +243,7 @@ MISTAKES = {
         "verify conf.yaml", (), ("must be a store or a folder with stores", "is neither")
     ),
     "the verification of nothing": Mistake(
-        "verify nothing", (), ("there is nothing at", "nothing to be verified")
+        "verify nothing", (), ("there is nothing to verify at",)
     ),
     "a look into a file": Mistake(
         "inspect conf.yaml", (), ("is a folder, but", "conf.yaml is a file")

@@ -112,7 +112,7 @@ WIDE = "火山喷发" * 15
 
 
 def list_everything() -> None:
-    """Every table with the longest things that a corpus may bring."""
+    """Every table, with the longest things that a corpus may contain."""
     words = [
         {"word": "s", "written": w, "occurring": True} | RAISED for w in (LONG, WIDE, "lava") * 3
     ]

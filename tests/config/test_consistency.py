@@ -123,9 +123,9 @@ def test_consistent(tmp_path: Path, text: str) -> None:
             " (c.yaml, line 2)",
         ),
         (
-            DATASET + "detection: {significance: {level: 0.0001}}\n",
-            "detection.significance.replicates must be enough for a p-value of 0.0001, got 1000,"
-            " with which none is below 0.001 (c.yaml, line 2)",
+            DATASET + "detection: {significance: {level: 0.001, searches: 0}}\n",
+            "detection.significance.replicates must be enough for a p-value of 0.001, got 99,"
+            " with which none is below 0.01 (c.yaml, line 2)",
         ),
         (
             DATASET + "detection: {repeats: 3, significance: {replicates: 99, searches: 0}}\n",
@@ -167,6 +167,11 @@ def test_one_inconsistency_is_one_sentence(tmp_path: Path, text: str, problem: s
     (found,) = caught.value.problems
     folder = str(tmp_path)
     assert found.replace(f"({folder}/c.yaml", "(c.yaml") == problem.replace("FOLDER", folder)
+
+
+def test_replicates_do_not_limit_the_level_if_searches_decide(tmp_path: Path) -> None:
+    config = load_text(tmp_path, DATASET + "detection: {significance: {level: 0.0001}}\n")
+    assert config.detection.significance.level == 0.0001
 
 
 def test_what_is_refused_already_is_not_judged_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Keys that have another name now, and values that are not shown."""
+"""Keys that have been renamed, and values that are not shown."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PARTS = ("train", "validation", "test")
 
 
 def make_folder(folder: Path, name: str) -> Path:
-    """The files of a prepared corpus, with nothing in them."""
+    """The files of a prepared corpus, all empty."""
     own = folder / name
     own.mkdir()
     for part in PARTS:

@@ -48,7 +48,7 @@ detection:
   pool: validation+batch
   donors: 10
   membership:   {replicates: 1000, level: 0.99, test_below: 0.2, min_size: 4, patience: 2}   # B1
-  significance: {replicates: 1000, level: 0.01, searches: 39}
+  significance: {replicates: 99, level: 0.01, searches: 39}
   failures: 3
   max_clusters: null
   max_size: null

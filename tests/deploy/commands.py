@@ -1,4 +1,4 @@
-"""The commands that deploy/ starts, read as the programs themselves read them."""
+"""The commands that deploy/ starts, parsed as the programs themselves parse them."""
 
 from __future__ import annotations
 

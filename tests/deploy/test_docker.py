@@ -1,4 +1,4 @@
-"""The image and the compose file, as far as they can be looked at without an engine."""
+"""The image and the compose file, as far as they can be checked without an engine."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ exit 0
 
 
 def read_section(folder: Path) -> dict[str, Any]:
-    """The section `cluster`, for this machine alone."""
+    """The section `cluster`, for this machine."""
     section: dict[str, Any] = yaml.safe_load((FOLDER / "cluster.yaml").read_text())
     kwargs = section["kwargs"]
     kwargs |= {"interface": "lo", "memory": "1GiB", "log_directory": str(folder / "logs")}

@@ -28,7 +28,7 @@ UNITS = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 
 @dataclass(frozen=True)
 class Deployment:
-    """The units of deploy/systemd in folders of this test, under way."""
+    """The units of deploy/systemd, running in folders of this test."""
 
     folder: Path
     data: Path
@@ -47,7 +47,7 @@ class Deployment:
         return content
 
     def count(self, name: str) -> float:
-        """A counter of all workers together."""
+        """A counter, summed over all workers."""
         texts = [self.fetch(who, "/metrics") for who in ("worker 1", "worker 2")]
         lines = [line for text in texts for line in text.splitlines()]
         values = [line.split() for line in lines if line.startswith(f"atd_dask_{name}_total ")]
@@ -64,7 +64,7 @@ TENS = iter(range(1100 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[
 
 
 def free_ports() -> tuple[int, int, int]:
-    """Ports that nobody uses: for the scheduler, its pages, and ten in a row for the workers."""
+    """Unused ports: for the scheduler, its pages, and ten in a row for the workers."""
     for tens in TENS:
         try:
             for port in range(10 * tens, 10 * tens + 10):
@@ -134,7 +134,7 @@ def is_open(port: str) -> bool:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """The last lines of the environment file, with a certificate that vouches for itself."""
+    """The last lines of the environment file, with a self-signed certificate."""
     pytest.importorskip("cryptography", reason="needs the extra tls")
     units = install(tmp_path)
     security = Security.temporary()
@@ -210,7 +210,7 @@ def read_sweep(output: Path) -> bytes:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a training has kept anything, in a folder that others are writing."""
+    """Whether a training has saved anything, in a folder that others write to."""
     files = (name for _, _, names in os.walk(folder) for name in names)
     return any(name.startswith("restart-") and name.endswith(".checkpoint") for name in files)
 

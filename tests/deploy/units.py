@@ -1,6 +1,6 @@
 """A small stand-in for systemd: it reads unit files, and runs services by their rules.
 
-It knows as much of them as the units in deploy/systemd use: specifiers, variables, `Restart`.
+It supports what the units in deploy/systemd use: specifiers, variables, `Restart`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 def read_unit(path: Path) -> dict[str, dict[str, str]]:
-    """The sections of a unit file, with lines that go on put together."""
+    """The sections of a unit file, with continued lines joined."""
     sections: dict[str, dict[str, str]] = {}
     text = re.sub(r"(?m)^[#;].*\n", "", path.read_text()).replace("\\\n", " ")
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -38,7 +38,7 @@ def read_environment(path: Path) -> dict[str, str]:
 
 @dataclass
 class Service:
-    """A service that is started again by the rule of its unit, until it is stopped."""
+    """A service that is restarted as its unit says, until it is stopped."""
 
     unit: Path
     instance: str = ""
@@ -90,7 +90,7 @@ class Service:
         return {"always": True, "on-failure": status != 0}[self.values["Restart"]]
 
     def kill(self) -> None:
-        """Ends every process of the service, without a warning."""
+        """Kill every process of the service, without warning."""
         assert self.process is not None
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Near-copies of gathered documents: the same whoever looks for them."""
+"""Near-duplicates of spooled documents: the same wherever they are found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw(rng, n_docs):
 
 @pytest.fixture
 def parts():
-    """Train has two copies, the batch three groups, one of which has a counterpart in train."""
+    """Train has two near-duplicates, the batch three groups, one of which has a match in train."""
     rng = np.random.default_rng(1)
     train, test = draw(rng, 40), draw(rng, 30)
     train += [train[3], train[3][1:]]

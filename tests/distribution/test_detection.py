@@ -1,4 +1,4 @@
-"""Detection gives the same bytes wherever it runs, and goes on after an interruption."""
+"""Detection gives the same bytes wherever it runs, and resumes after an interruption."""
 
 from __future__ import annotations
 

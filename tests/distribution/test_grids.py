@@ -14,7 +14,7 @@ from tests.pipelines.test_run import wait_for
 
 @dataclass(frozen=True)
 class Number:
-    """A point that needs the one before it, as far as the second."""
+    """A point that needs the one before it, up to the second."""
 
     value: int
     kind: str = "number"
@@ -30,8 +30,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Squares:
-    """Notes every point that it computes in a folder; fails at one of them, once the first three
-    are kept."""
+    """Records every point that it computes in a folder; fails at one of them, once the first three
+    are saved."""
 
     folder: str
     fails_at: int | None = None

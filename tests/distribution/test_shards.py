@@ -58,7 +58,7 @@ def expected(stores):
 
 @pytest.fixture
 def cut(monkeypatch):
-    """Every batch is a large one."""
+    """Every batch counts as large."""
     monkeypatch.setattr(vector_batches, "SMALL_ENTRIES", 0)
     monkeypatch.setattr(shards, "BLOCKS_PER_SHARD", 2)
     monkeypatch.setattr(replicates, "DOCUMENTS_AT_ONCE", 1200)
@@ -165,7 +165,7 @@ def test_a_growth_goes_on_from_the_last_document_that_joined(tmp_path, stores, c
 
 
 def test_a_shard_says_how_large_it_is_and_does_not_change(stores):
-    """Dask moves what it takes for small, and may copy it while it is asked."""
+    """Dask moves objects that it takes for small, and may copy them while they are used."""
     table, _, _, test = stores
     fitter = rules().fitter(table)
     shard = shards.fit_shard((test, fitter), (0, test.n_docs))
@@ -181,7 +181,7 @@ def test_a_shard_says_how_large_it_is_and_does_not_change(stores):
 
 
 def test_a_gain_that_is_there_to_be_had_spares_fits(stores, cut):
-    """The same documents are found by shards that know nothing of each other, with more fits."""
+    """Shards that know nothing of each other find the same documents, with more fits."""
     table, _, _, test = stores
     batch = ShardedBatch(Runner(), test, rules().fitter(table))
     fitted = {True: 0, False: 0}

@@ -1,4 +1,4 @@
-"""The same bytes for every cluster, and after every failure."""
+"""The same bytes on every cluster, and after every failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_corpus(n_docs=400, n_words=120, n_topics=5):
 
 
 class SmallBlocks(MemoryCorpus):
-    """Several blocks although the corpus is small."""
+    """Several blocks, although the corpus is small."""
 
     @property
     def block_starts(self):
@@ -126,7 +126,7 @@ def test_a_killed_worker_changes_nothing(training, expected, monkeypatch):
 
 @pytest.fixture(scope="module")
 def narrow():
-    """A dozen topics, of which the range that is tried first has no more than five."""
+    """A dozen topics, while the first range has at most five."""
     corpus = make_corpus(n_docs=360, n_words=200, n_topics=12)
     return Training(corpus, OrderRange(max=5, min=4, limit=200), Convergence(), seed=3)
 
@@ -206,7 +206,7 @@ def test_an_interrupted_widening_goes_on_from_its_checkpoint(tmp_path, narrow, w
 
 
 def check_resumption(folder, training, restarts, expected, is_moment):
-    """A search that breaks off at a moment and is taken up again ends with the same bytes."""
+    """A selection that is interrupted at some moment and resumed ends with the same bytes."""
     checkpointer = OrderCheckpointer(Checkpoints(str(folder), "key"), seconds_between=0)
     states = []
 
@@ -243,7 +243,7 @@ def check_resumption(folder, training, restarts, expected, is_moment):
 def test_a_search_in_blocks_goes_on_from_what_workers_kept(
     tmp_path, training, expected, moment, workers, monkeypatch
 ):
-    """The proportions of an iteration are kept by the workers; whoever goes on reads them."""
+    """Workers save the proportions of an iteration, and a resumed selection reads them."""
     monkeypatch.setattr(driver, "SMALL_ENTRIES", 0)
     checkpointer = OrderCheckpointer(Checkpoints(str(tmp_path), "key"), seconds_between=0)
     states, firsts = [], []

@@ -1,4 +1,4 @@
-"""The topic model among the parts of scikit-learn."""
+"""The topic model in scikit-learn's machinery."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.errors import InputError
-from tests.estimators.test_topic_model import COUNTS, WORDS, check_same_topics
+from tests.estimators.counted import COUNTS, WORDS, check_same_topics
 
 if not hasattr(estimator_checks, "check_positive_only_tag_during_fit"):
-    pytest.skip("scikit-learn's checks know its tags since 1.6", allow_module_level=True)
+    pytest.skip("needs scikit-learn 1.6 or newer", allow_module_level=True)
 
 OTHERWISE = {
     "check_dtype_object": "documents of another kind are an InputError, which is a ValueError:"
@@ -30,8 +30,8 @@ OTHERWISE = {
 
 
 class CountModel(ParsimoniousTopicModel):
-    """scikit-learn has no tag for counts. With the one for categories, its checks draw whole
-    numbers; nothing else looks at it."""
+    """scikit-learn has no tag for counts. With the one for categories, its checks draw integers;
+    nothing else uses it."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

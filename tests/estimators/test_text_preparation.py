@@ -50,10 +50,10 @@ def test_scikit_learn_takes_it_for_a_transformer_of_texts():
 
 
 def test_scikit_learn_has_its_checks():
-    """Those that do not draw numbers for documents."""
+    """Those that do not draw numbers as documents."""
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     if not hasattr(checks, "check_valid_tag_types"):
-        pytest.skip("scikit-learn has tags since 1.6")
+        pytest.skip("needs scikit-learn 1.6 or newer")
     for check in (
         checks.check_estimator_cloneable,
         checks.check_estimator_repr,

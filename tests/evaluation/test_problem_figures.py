@@ -13,6 +13,7 @@ from atd_dask.evaluation.problem_figures import (
     judge_null,
     judge_ranking,
     judge_run,
+    judge_searches,
     sum_up,
     sum_up_nulls,
 )
@@ -135,14 +136,17 @@ def test_the_tables():
         "reuters-choose-01 1": {"training": 10.0, "detection": 2.0},
         "reuters-choose-01 2": {"training": 20.0, "detection": 3.0},
     }
-    nulls = [judge_null(make_problem(name="reuters-null-choose-01"), 0, [])]
-    text = write_tables(rows, nulls, seconds)
+    split = make_problem(name="reuters-null-choose-01")
+    nulls = [judge_null(split, 0, [])]
+    searches = [judge_searches(split, [15.0, 16.0, 17.0, 60.0])]
+    text = write_tables(rows, nulls, searches, seconds)
     figures = "| 2 | 4 | 2 | 50% | 1.00 | 0.90 | 0 | 0.00 | 0 | 0 | 15.0 | 2.5 |"
     assert f"| choose | reuters {figures}" in text
     assert "| choose | groups of 20 |  | 2 | 0 | 0% |" in text
     assert "| choose | reuters | 2 of 2 | 0 of 2 |" in text
     assert "| choose | 1 | 0 | 1 | 2 of 2 |" in text
     assert "| choose | reuters, 40 | 1 | 1 | 0: 0.000 (0.000 to 0.975) |" in text
+    assert "| reuters | 4 | 1: 0.2500 | 1: 0.2500 | 1: 0.2500 | 1: 0.2500 | 1: 0.2500 |" in text
     listed = write_candidates(rows, nulls)
     planted = "10 wheat, 20 coffee"
     assert (

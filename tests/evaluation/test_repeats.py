@@ -59,7 +59,7 @@ def draw_independent(rng, n, level):
 
 
 def draw_worst(rng, n, level):
-    """Uniform p-values that are small together, and just in as many repeats as it takes."""
+    """Uniform p-values that are small together, in exactly as many repeats as needed."""
     majority = count_majority(n)
     limit = level * majority / n
     p_values = rng.uniform(limit, 1, n)
@@ -72,7 +72,7 @@ def draw_worst(rng, n, level):
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_alarms_where_there_is_nothing_to_find(draw, n):
     """No more than one detection raises, however repeats depend on each other, and whether or not
-    they have the same candidates; in the worst case as many."""
+    they have the same candidates; in the worst case just as many."""
     level, n_batches = 0.2, 1000
     rng = np.random.default_rng(5)
     alarms = 0
@@ -117,7 +117,7 @@ def test_a_cluster_that_comes_back_in_most_repeats():
 
 
 def test_what_others_find_is_not_lost():
-    """Neither a cluster that the first repeat lacks nor one that too few repeats have."""
+    """Neither a cluster that the first repeat lacks, nor one that too few repeats have."""
     result = combine(
         [make_candidate([1, 2, 3], 0.001), make_candidate([20, 21, 22, 23], 0.04, support=5.0)],
         [make_candidate([40, 41, 42], 0.001), make_candidate([20, 21, 22], 0.002)],

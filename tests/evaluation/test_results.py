@@ -1,4 +1,4 @@
-"""What a result says of candidates, and in which order."""
+"""What a result says about candidates, and in which order."""
 
 from __future__ import annotations
 

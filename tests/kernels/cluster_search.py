@@ -1,4 +1,4 @@
-"""Searches over orders that can be watched, on random corpora and on those of the paper."""
+"""Order selections that can be watched, on random corpora and on the paper's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_block(name, part="train"):
 
 
 def random_counts(rng):
-    """A corpus with some structure, empty documents and words that do not occur among it."""
+    """A corpus with some structure, including empty documents and words that do not occur."""
     n_docs, n_words, n_topics = rng.integers(1, 50), rng.integers(1, 40), rng.integers(1, 6)
     topics = rng.dirichlet(np.full(n_words, rng.choice([0.05, 0.3, 2.0])), n_topics)
     mixtures = rng.dirichlet(np.full(n_topics, rng.choice([0.1, 1.0])), n_docs) @ topics
@@ -51,7 +51,7 @@ def random_counts(rng):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One GEM iteration: what the documents started from, under which words, and what came out."""
+    """One GEM iteration: what the documents started from, under which words, and the outcome."""
 
     state: SelectionState
     previous: SelectionState
@@ -63,7 +63,7 @@ class Iteration:
 
     @property
     def bic(self):
-        """What the search says that the BIC is."""
+        """The BIC according to the search."""
         return self.state.records[-1].bic if self.state.start is None else self.state.bic
 
 
@@ -93,8 +93,8 @@ class WatchedPasses:
 def watch_search(
     block, n_words, orders, convergence=None, starts=None, seed=0, terms=None, table=None
 ):
-    """Every iteration of a search, and the state at its end; `starts` cuts it into blocks. With a
-    table, the documents are given their best topics of it first; otherwise topics are seeded."""
+    """Return every iteration of a search, and its final state; `starts` cuts it into blocks. With a
+    table, documents first get their best topics of it; otherwise topics are seeded."""
     corpus = MemoryCorpus(block, n_words)
     starts = corpus.block_starts if starts is None else starts
     blocks = [corpus.rows(int(first), int(last)) for first, last in pairwise(starts)]
@@ -128,8 +128,9 @@ def watch_search(
 
 
 def check_fall(block, iterations, rounding=1e-11):
-    """The BIC of the equation never rises: neither when words are chosen nor when documents are
-    fitted, and it is what the search says. Gives the largest relative error of what it says."""
+    """The BIC of the equation never rises, neither when words are chosen nor when documents are
+    fitted, and the search reports it correctly. Returns the largest relative error of the
+    report."""
     worst = 0.0
     for step in iterations:
         after_words = naive.bic_of_blocks(block, step.start, step.table)
@@ -145,7 +146,7 @@ def check_fall(block, iterations, rounding=1e-11):
 
 
 def random_search(seed, **options):
-    """A search on a random corpus that is cut at random, with random settings."""
+    """A search on a random corpus, cut at random, with random settings."""
     rng = np.random.default_rng(seed)
     block = make_block(counts := random_counts(rng))
     cuts = rng.integers(0, len(counts), rng.integers(0, 8))

@@ -1,4 +1,4 @@
-"""Kernels that only kernels call have no way in from Python; here is one."""
+"""A way to call kernels from Python that only other kernels call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numba
 
 
 def callable_kernel(inner: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that calls `inner` with what it is given."""
+    """A kernel that calls `inner` with its own arguments."""
 
     @numba.njit
     def outer(*arguments):

@@ -66,3 +66,11 @@ def models(draw, n_words, max_topics=4):
     x = rng.gamma(0.5, 10.0, (n_topics, n_words)) + 1e-3
     table: WordTable = estimate_words(make_expected(x), shared, make_switches(u))
     return table, shared
+
+
+@st.composite
+def cases(draw):
+    """Counts of documents that all have a word, and a model over the same words."""
+    counts = draw(corpora(min_docs=2))
+    counts[:, 0] += 7
+    return counts, draw(models(counts.shape[1], max_topics=3))

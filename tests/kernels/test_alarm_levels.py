@@ -1,4 +1,4 @@
-"""The levels of a series of tests: equal to a naive account, and true to what they promise."""
+"""The levels of a series of tests: equal to a naive version, and true to their promise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def draw_p_values(stream: np.random.Generator, n_series: int, lag: int) -> np.nd
 
 
 def plant_signals(stream: np.random.Generator, p_values: np.ndarray, n: int) -> np.ndarray:
-    """Puts in outbreaks that are seen for three tests each; gives where they are."""
+    """Plant outbreaks that last three tests each; return where they are."""
     true = np.zeros(p_values.shape, dtype=bool)
     for row in range(len(p_values)):
         for start in stream.choice(SWEEPS - 3, n, replace=False).tolist():

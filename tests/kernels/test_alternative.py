@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from atd_dask.kernels.alternative import SMOOTHING, NullContext, train_alternative
 from atd_dask.kernels.bootstrap import Pool
@@ -20,15 +19,8 @@ from atd_dask.kernels.word_switches import make_table
 from atd_dask.text.options import Source
 from atd_dask.text.readers import counts as read_counts
 from tests import naive
-from tests.kernels.strategies import corpora, make_block, models
+from tests.kernels.strategies import cases, make_block
 from tests.shared import shared
-
-
-@st.composite
-def cases(draw):
-    counts = draw(corpora(min_docs=2))
-    counts[:, 0] += 7
-    return counts, draw(models(counts.shape[1], max_topics=3))
 
 
 @given(cases())
@@ -114,7 +106,7 @@ def load(corpus):
     ],
 )
 def test_the_authors_clusters_grow_in_their_order(corpus, steps, most):
-    """With the stop switched off: where their growth ended hung on random draws."""
+    """Without a stop: where their growth ended depended on random draws."""
     block, table, clusters = load(corpus)
     fitter = AuthorsFitter(NullContext.of(table))
     batch = fitter.batch(block, fitter.fit(block))

@@ -1,4 +1,4 @@
-"""Bootstrap documents and the tests that use them, beside Algorithms 2 to 4 as loops."""
+"""Bootstrap documents and the tests that use them, compared with Algorithms 2 to 4 as loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = philox.make_key("tests")
 
 
 def draws(replicate, part):
-    """All numbers of a stream, one after the other."""
+    """All numbers of a stream, one after another."""
     out = np.zeros(4, np.uint64)
     number = 0
     while True:

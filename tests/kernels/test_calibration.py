@@ -1,4 +1,4 @@
-"""Batches that hold no anomaly: normal documents that are held out, and the rest."""
+"""Batches with no anomaly in them: held-out normal documents, and the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels import blocks
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.calibration import SomeRows, draw_held_out, estimate_p_value
+from atd_dask.kernels.calibration import SomeRows, draw_held_out, estimate_p_value, is_certain
 from atd_dask.kernels.model import Block
 from tests import naive
 from tests.kernels.strategies import make_block
@@ -72,16 +72,41 @@ def test_chance_is_that_of_the_law(support, references):
     assert 1e-6 <= chance <= 1
 
 
-def test_maxima_of_chance_get_uniform_p_values():
+@pytest.mark.parametrize("scale", [2.3, 2.5, 2.8])
+@pytest.mark.parametrize("n", [19, 39])
+def test_maxima_of_chance_get_uniform_p_values(n, scale):
     rng = np.random.default_rng(3)
-    drawn = 8 + 3 * rng.gumbel(size=(20_000, 20))
+    drawn = 8 + scale * rng.gumbel(size=(20_000, n + 1))
     p_values = np.array([estimate_p_value(row[0], row[1:]) for row in drawn])
     for level in (0.01, 0.05, 0.2, 0.5):
+        assert np.mean(p_values <= level) == pytest.approx(level, rel=0.35)
+
+
+def test_p_values_of_the_usual_spread_are_right_far_out():
+    rng = np.random.default_rng(4)
+    drawn = 15 + 2.5 * rng.gumbel(size=(100_000, 20))
+    p_values = np.array([estimate_p_value(row[0], row[1:]) for row in drawn])
+    for level in (0.001, 0.01, 0.05, 0.2):
         assert np.mean(p_values <= level) == pytest.approx(level, rel=0.15)
 
 
-def test_what_a_search_has_reached_is_no_rare_chance():
+def test_the_law_is_refused_if_searches_reached_what_it_calls_rare():
     one_outlier = np.append(np.zeros(18), 40.0)
-    assert estimate_p_value(39.0, one_outlier) >= 0.05
+    assert estimate_p_value(39.0, one_outlier) == 1 / 20
     assert estimate_p_value(100.0, np.zeros(19)) == 1e-6
-    assert estimate_p_value(0.0, np.zeros(19)) > 0.9
+    assert estimate_p_value(1e9, np.zeros(19)) == 1e-6
+    assert estimate_p_value(0.0, np.zeros(19)) > 0.4
+
+
+def test_p_values_fall_as_support_grows():
+    references = 15 + 2.5 * np.random.default_rng(5).gumbel(size=19)
+    p_values = [estimate_p_value(support, references) for support in np.linspace(0, 400, 2000)]
+    assert p_values == sorted(p_values, reverse=True)
+
+
+def test_more_searches_make_a_decision_certain():
+    assert is_certain(0.5, 0.01, 19)
+    assert is_certain(1e-6, 0.01, 19)
+    assert not is_certain(0.02, 0.01, 19)
+    assert not is_certain(0.005, 0.01, 19)
+    assert is_certain(0.04, 0.01, 10_000)

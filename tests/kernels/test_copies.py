@@ -1,4 +1,4 @@
-"""Near-copies: by the definition, and by signatures."""
+"""Near-duplicates, by definition and by signatures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEYS = make_word_keys([f"word {n}" for n in range(N_WORDS)])
 
 
 def make_documents(documents):
-    """A block of documents (term to count), their terms in the order that they come in."""
+    """A block of documents (term to count), with terms in the given order."""
     return Block(
         np.cumsum([0, *map(len, documents)]),
         np.array([term for document in documents for term in document], np.int32),
@@ -40,7 +40,7 @@ def draw_document(rng, n_words):
 
 
 def change(rng, document, n_changes):
-    """The same document with some words replaced, counted otherwise, or added."""
+    """The same document with some words replaced, counted differently, or added."""
     other = dict(document)
     for _ in range(n_changes):
         word = int(rng.integers(N_WORDS))
@@ -52,7 +52,7 @@ def change(rng, document, n_changes):
 
 @st.composite
 def donor_lists(draw):
-    """Documents of which some are changed more or less, and the parts they stand in."""
+    """Documents, some of which are changed copies of others, and the parts they are in."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     documents = []
     for _ in range(draw(st.integers(1, 5))):
@@ -118,8 +118,8 @@ def test_near_copies_meet():
 
 
 def test_a_group_has_one_representative_and_no_chain():
-    """Each differs from the one before by two words of twenty; the third is no near-copy of the
-    first."""
+    """Each differs from the one before by two words of twenty; the third is not a near-duplicate of
+    the first."""
     words = list(range(30))
     documents = [dict.fromkeys(words[n : n + 20], 1) for n in range(0, 9, 2)]
     copy_of, _ = naive.part_copies(documents, [0] * 5)
@@ -155,7 +155,7 @@ def test_short_documents_are_copies_only_if_they_are_equal():
 
 
 def test_thousands_of_equal_documents_take_as_many_comparisons():
-    """Short ones, long ones, and those that are near-copies but not equal."""
+    """Short ones, long ones, and near-duplicates that are not equal."""
     rng = np.random.default_rng(3)
     short, long = draw_document(rng, 6), draw_document(rng, 80)
     n_docs = 20_000
@@ -170,7 +170,8 @@ def test_thousands_of_equal_documents_take_as_many_comparisons():
 
 
 def test_a_form_that_thousands_fill_in_takes_bounded_work():
-    """Half of the words are the form's: the documents meet in many bands, and are no copies."""
+    """Half of the words belong to the form: the documents meet in many bands, but are not
+    near-duplicates."""
     rng = np.random.default_rng(4)
     form = dict.fromkeys(range(60), 1)
     n_docs = 3000

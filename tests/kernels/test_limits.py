@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from atd_dask.kernels import limits
 from atd_dask.kernels.alternative import NullContext, train_alternative
 from atd_dask.kernels.fitting import fit_block
 from tests import naive
 from tests.kernels.compiled import callable_kernel
-from tests.kernels.strategies import corpora, make_block, models
+from tests.kernels.strategies import cases, make_block
 
 find_limits = callable_kernel(limits.find_limits)
-
-
-@st.composite
-def cases(draw):
-    counts = draw(corpora(min_docs=2))
-    counts[:, 0] += 7
-    return counts, draw(models(counts.shape[1], max_topics=3))
 
 
 @given(cases())

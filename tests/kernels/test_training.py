@@ -69,7 +69,8 @@ def test_bic_never_rises_on_the_corpora_of_the_paper(name, orders):
 
 
 def test_the_number_of_topics_of_the_synthetic_corpus_is_found():
-    """Of some starts; one alone ends at 9 now and then, at a BIC that is higher by ten thousand."""
+    """With several starts; a single one sometimes ends at 9 topics, with a BIC that is higher by
+    ten thousand."""
     block, n_words = read_block("synthetic")
     ends = [watch_search(block, n_words, OrderRange(15, 9), seed=seed)[1] for seed in range(3)]
     records = [record for end in ends for record in end.records]
@@ -108,7 +109,7 @@ def test_what_is_skipped_next_to_the_best_order_is_tried():
     ],
 )
 def test_strides_follow_the_number_of_topics(orders, tried):
-    """By as many steps as fit into an eighth of the topics, no further than to the least."""
+    """As many steps as fit into an eighth of the topics, but not beyond the least."""
     found = [orders.max]
     while len(found) < len(tried):
         found.append(found[-1] - orders.stride(found[-1]))
@@ -243,8 +244,8 @@ def test_change_of_a_topic_switch_is_the_difference_of_two_evaluations(case, see
 @given(seeds)
 @settings(max_examples=30)
 def test_documents_fall_by_what_they_say_and_the_corpus_by_no_less(seed):
-    """The fall of each document's own objective, against tangents, is exact; all of them together
-    lower the BIC by at least the sum, be it additions or removals."""
+    """The fall of each document's own objective, against tangents, is exact. Together they lower
+    the BIC by at least the sum, for additions and removals."""
     block, iterations, _ = random_search(seed)
     lengths = np.bincount(
         np.repeat(np.arange(len(block)), np.diff(block.indptr)),
@@ -297,8 +298,8 @@ def test_what_a_tiny_search_accepts_is_confirmed_by_trying_everything(case):
 
 
 def check_document(step, d, document):
-    """No mixture over the reached topics is better, nor would any one switch be, and the way from
-    the start went down."""
+    """No mixture of the reached topics is better, nor is any with one switch flipped, and every
+    step went down."""
     table, proportions = step.table, step.result.proportions
     beta = table.dense()
     values = naive.objectives_of_supports(document, beta, steps=60)
@@ -326,8 +327,8 @@ def check_document(step, d, document):
 
 
 def check_words(step):
-    """Of all the ways to switch the words of one topic, the reached one is no worse than any that
-    differs by one switch, and together they are no worse than the start."""
+    """The reached switches of a topic's words are no worse than any that differ by one switch, and
+    together they are no worse than the start."""
     table = step.state.table
     n_words = table.n_words
     x = dense(step.result.expected, n_words)
@@ -350,7 +351,7 @@ def check_words(step):
 
 
 def test_a_topic_keeps_its_anchor_across_blocks_even_at_no_proportion():
-    """An anchor may hold its topic at proportion 0; it must not be lost to blocks without it."""
+    """An anchor may hold its topic at proportion 0; blocks without it must not lose it."""
     shared = SharedModel.from_counts(np.array([4, 4, 2]))
     x = np.array([[6.0, 1.0, 1.0], [1e-9, 1e-9, 9.0]])
     table = estimate_words(make_expected(x), shared, WordSwitches.occurring(make_expected(x)))

@@ -1,11 +1,12 @@
-"""Growth is told from a burst by counts alone."""
+"""Growth is distinguished from a burst by counts alone."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
-from atd_dask.kernels.trends import weigh_growth
+from atd_dask.kernels.trends import weigh_growth, weigh_replacement
 
 CERTAIN = 6.9
 
@@ -46,3 +47,15 @@ def test_growth_by_the_day_is_hardly_ever_taken_for_a_burst():
         for n in range(150)
     )
     assert wrong == 0
+
+
+def test_documents_in_place_of_others_replace_them():
+    assert weigh_replacement(18, 20, 17.0) > 3
+    assert weigh_replacement(10, 30, 20.0) < -2
+    assert weigh_replacement(5, 0, 0.0) == 5
+
+
+def test_replacement_is_a_ratio_of_poisson_s_law():
+    usual, more = poisson(20.0), poisson(32.0)
+    expected = usual.logpmf(26) - more.logpmf(26)
+    assert weigh_replacement(12, 26, 20.0) == pytest.approx(expected)

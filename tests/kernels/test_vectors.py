@@ -1,4 +1,4 @@
-"""Documents as vectors of tf-idf."""
+"""Documents as tf-idf vectors."""
 
 from __future__ import annotations
 

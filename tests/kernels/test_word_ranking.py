@@ -1,4 +1,4 @@
-"""Which words tell most of a topic."""
+"""Which words are most telling of a topic."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A preload for Dask's workers: holds a job in its middle, however fast or slow the machine is.
+"""A preload for Dask's workers that holds a job in the middle, however fast the machine is.
 
-While the file exists that `ATD_TEST_HOLD` names, workers stop after they have kept some pieces of
-work together. The file has their number and, if only such pieces count, the end of their folder.
+While the file named by `ATD_TEST_HOLD` exists, workers stop once they have saved some pieces of
+work together. The file has that number and, if only some pieces count, the end of their folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def hold_after(file: Path, n_pieces: int, folder: str = "") -> dict[str, str]:
 
 
 def count_kept(file: Path) -> int:
-    """How many pieces all workers have kept so far."""
+    """How many pieces all workers have saved so far."""
     return _count_file(file).stat().st_size
 
 

@@ -32,7 +32,8 @@ UNUSUAL = [f"{a}{b}x" for a, b in zip("bcdfghkl", "aeioaeio", strict=True)]
 
 
 def draw_text(chance: random.Random, unusual: bool = False) -> str:
-    """Thirty words of one subject, now and then an unusual one; half of them if asked for."""
+    """Thirty words on one subject, with an occasional unusual one; half of them unusual if asked
+    for."""
     words = chance.choices(chance.choice(SUBJECTS), k=14 if unusual else 29)
     return " ".join(words + chance.choices(UNUSUAL, k=16 if unusual else 1))
 
@@ -51,7 +52,7 @@ def make_lines(documents: list[dict[str, str]]) -> str:
 
 
 def add_day(folder: Path, day: int, n_docs: int = 30, n_unusual: int = 0) -> None:
-    """A file that has been left alone for a while."""
+    """A file that has not been touched for a while."""
     path = folder / "repository" / f"{day}.jsonl"
     path.write_text(make_lines(make_documents(f"day{day}", n_docs, n_unusual)))
     age(path)

@@ -1,4 +1,5 @@
-"""Near-copies in a whole job: one document stands for them, and they are told of apart."""
+"""Near-duplicates in a whole job: one document stands for them, and they are reported
+separately."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ CIRCULAR = " ".join([*SUBJECTS[0][:25], *SUBJECTS[1][:20]])
 
 
 def draw_text(chance, unusual=False):
-    """Fifty words of a subject, now and then one of the unusual ones; half of them if asked for."""
+    """Fifty words on a subject, with an occasional unusual one; half of them unusual if asked
+    for."""
     words = chance.choices(chance.choice(SUBJECTS), k=25 if unusual else 49)
     return " ".join(words + chance.choices(UNUSUAL, k=25 if unusual else 1))
 
@@ -57,7 +59,7 @@ def write(path, texts, labels=()):
 
 
 def vary(text, number):
-    """A near-copy: a word is gone, another one is there."""
+    """A near-duplicate: one word is gone, another is new."""
     words = text.split()
     return " ".join([*words[:number], f"other{'bcdfghk'[number]}", *words[number + 1 :]])
 
@@ -81,7 +83,7 @@ def prepare(folder, with_copies):
 
 
 def add_junk(folder):
-    """Five near-copies of an ordinary text, and a text with one word two thousand times."""
+    """Five near-duplicates of an ordinary text, and a text with one word two thousand times."""
     chance = random.Random(2)
     text = draw_text(chance)
     junk = [(f"junk-{n}", vary(text, n)) for n in range(5)]
@@ -152,7 +154,7 @@ def test_junk_changes_no_cluster(tmp_path, client):
 
 
 def test_the_clusters_are_those_of_a_batch_without_copies(tmp_path, client, result):
-    """Not a figure of them differs."""
+    """No figure differs."""
     alone = do(prepare(tmp_path, False), client)
     assert [c["index"] for c in result["clusters"] if c["significant"]] == [1]
     assert alone["copies"] == []
@@ -194,7 +196,7 @@ def test_a_cluster_lists_the_copies_of_its_documents(folder, result):
 
 
 def test_groups_of_copies_that_training_lacks_are_a_finding(result, capsys):
-    """The circular has a counterpart in training, though as many copies."""
+    """The circular has a match in training, but as many near-duplicates."""
     spam, unusual = result["copies"]
     assert (spam["size"], spam["cluster"]) == (5, None)
     assert [one["id"] for one in spam["documents"]] == ["spam", *(f"spam-{n}" for n in range(4))]
@@ -234,8 +236,8 @@ def test_every_number_of_workers_gives_the_same_bytes(folder, client, result, tm
 
 
 def test_copies_in_a_sweep(tmp_path, client):
-    """Copies of a document of an unusual cluster belong to it; others are told apart, unless the
-    normal documents have them too."""
+    """Near-duplicates of a document of an unusual cluster belong to it; others are reported
+    separately, unless the normal documents have them too."""
     sweeping.prepare(tmp_path)
     texts = {
         "spam": " ".join(make_words("qq", 25)),

@@ -1,4 +1,4 @@
-"""The stage that finds clusters: what it writes, reuses, and goes on with."""
+"""The stage that finds clusters: what it writes, reuses and resumes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory, client):
 
 
 def train_run(folder, client):
-    """A run that is trained."""
+    """A trained run."""
     (folder / "conf.yaml").write_text(SYNTHETIC)
     config = make_config(folder)
     for before in (ingest, train):
@@ -154,7 +154,7 @@ def test_a_fresh_detection_gives_the_same_bytes(folder, client, result):
 
 
 def test_the_ground_truth_of_the_synthetic_corpus(tmp_path, client):
-    """Both clusters complete, and the words that were put into them found."""
+    """Both clusters are complete, and their planted words are found."""
     place = shared("corpora/synthetic")
     truth = json.loads((place / "salient_words_ground_truth.json").read_text())
     sources = "\n".join(
@@ -182,6 +182,6 @@ def test_the_ground_truth_of_the_synthetic_corpus(tmp_path, client):
 
 
 def rank_words(cluster, truth):
-    """The places, from 0, of the true words among the occurring salient ones by probability."""
+    """The ranks, from 0, of the true words among the occurring salient ones, by probability."""
     words = [word["word"] for word in cluster["salient_words"] if word["occurring"]]
     return [words.index(str(word)) for word in truth if str(word) in words]

@@ -1,5 +1,5 @@
-"""A run and sweeps whose documents, stores, checkpoints, state and results are behind a real S3
-endpoint. The credentials are in the environment alone."""
+"""A run and sweeps with documents, stores, checkpoints, state and results behind a real S3
+endpoint. Credentials are only in the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection that is repeated with other null models: what it writes, reuses, and goes on with."""
+"""Detection that is repeated with other null models: what it writes, reuses and resumes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def detect(config, client, **options):
 
 @pytest.fixture(scope="module")
 def folder(trained, client, tmp_path_factory):
-    """A run with three repeats that nothing disturbs."""
+    """An undisturbed run with three repeats."""
     folder = tmp_path_factory.mktemp("repeated") / "run"
     shutil.copytree(trained, folder)
     detect(make_config(folder, REPEATS), client)
@@ -96,7 +96,7 @@ def test_a_repeat_is_what_its_seed_gives_alone(trained, folder, client, tmp_path
 
 @pytest.mark.parametrize("kept", [1, 2])
 def test_repeats_that_are_finished_are_reused(trained, folder, client, tmp_path, kept, monkeypatch):
-    """Stopped after a repeat, with other workers from then on: the same bytes."""
+    """Stopped after a repeat, and resumed with other workers: the same bytes."""
     shutil.copytree(trained, tmp_path / "run")
     config = make_config(tmp_path / "run", REPEATS)
     find, calls = detection.detect_clusters, []
@@ -122,7 +122,7 @@ def test_repeats_that_are_finished_are_reused(trained, folder, client, tmp_path,
 
 
 def test_nothing_is_made_twice(folder, client, tmp_path, monkeypatch):
-    """More repeats or fewer: what is there is reused, and one alone is the run as it is."""
+    """More repeats or fewer: finished ones are reused, and one alone is the run itself."""
     shutil.copytree(folder, tmp_path / "run")
     folder = tmp_path / "run"
     monkeypatch.setattr(detection, "detect_clusters", None)

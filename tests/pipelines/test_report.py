@@ -18,9 +18,11 @@ from atd_dask.stages.result_making import count_words
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 from atd_dask.storage.models import write_model
+from atd_dask.storage.runs import write_run
 from atd_dask.storage.texts import TextWriter
 from atd_dask.text.options import TextOptions
 from tests.report.pages import make_cluster, make_sources
+from tests.results import make_run_record
 from tests.storage.corpora import UNSEEN, WORDS, random_counts, write_corpus
 from tests.storage.test_models import make_model
 
@@ -69,18 +71,7 @@ def test_texts_are_shown_if_they_are_of_the_batch(tmp_path: Path) -> None:
 
 def test_run_json_is_shown(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    record = {
-        "format": "atd-dask-run/1",
-        "command": ["atd-dask", "run", "mine.yaml"],
-        "started": "then",
-        "seconds": 1.0,
-        "stages": {},
-        "peak_memory_bytes": 0,
-        "cluster": {"workers": 2, "threads": 4},
-        "versions": {"zarr": "3.1"},
-        "configuration": {"seed": 1},
-    }
-    (run / "run.json").write_text(json.dumps(record, indent=1))
+    write_run(str(run), make_run_record(configuration={"seed": 1}))
     page = Path(write_report(str(run))).read_text()
     assert "atd-dask run mine.yaml" in page
     assert "2\N{NO-BREAK SPACE}workers" in page
@@ -205,15 +196,6 @@ def test_files_of_a_text_folder_are_linked(tmp_path: Path) -> None:
     result |= {"clusters": [cluster], "corpus": {"test": sizes}}
     (run / "result.json").write_text(json.dumps(result))
     source = {"format": "text", "path": str(folder)}
-    record = {
-        "format": "atd-dask-run/1",
-        "started": "then",
-        "seconds": 1.0,
-        "stages": {},
-        "peak_memory_bytes": 0,
-        "cluster": {"workers": 2, "threads": 4},
-        "configuration": {"corpus": {"test": source}},
-    }
-    (run / "run.json").write_text(json.dumps(record, indent=1))
+    write_run(str(run), make_run_record(configuration={"corpus": {"test": source}}))
     page = Path(write_report(str(run))).read_text()
     assert '<a href="../texts/a.txt"' in page

@@ -1,4 +1,4 @@
-"""The paper's tables on a small corpus, stopped in the middle and gone on with."""
+"""The paper's tables on a small corpus, stopped in the middle and resumed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def make_small(set_attribute, set_item):
     """A small grid and a short search, in this process."""
     set_attribute(reproduce, "Grid", lambda: GRID)
     set_item(paper_corpora.TOPICS, "reuters", TopicsConfig(max=4, min=2))
-    set_item(paper_corpora.REPLICATES, "reuters", 100)
 
 
 def write_corpus(folder):
@@ -81,7 +80,7 @@ def list_kept(folder):
 
 
 def wait_for(process, condition):
-    """Until the process has come so far; ATD and its kernels come first."""
+    """Wait until the process has reached a point; ATD and its kernels come first."""
     deadline = time.monotonic() + 240
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -91,7 +90,7 @@ def wait_for(process, condition):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The folder of a reproduction that was stopped in its grid and then finished; what was kept
+    """The folder of a reproduction that was stopped in its grid and then finished, what was saved
     when it was stopped, and what the second run printed."""
     folder = tmp_path_factory.mktemp("reproduce")
     write_corpus(folder / "corpora")

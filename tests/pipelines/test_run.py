@@ -1,4 +1,4 @@
-"""The whole job in processes of its own: stopped, met by another one, gone on with."""
+"""The whole job in processes of its own: stopped, met by another one, resumed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def read(folder, name):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """A run that nothing disturbs: its folder, what it said, and the record that it left."""
+    """An undisturbed run: its folder, its output, and its record."""
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder, RESTARTS)
     out, err = finish(folder, "--log-format", "json")
@@ -149,7 +149,7 @@ def test_a_finished_run_needs_no_cluster(expected):
     before = (folder / "runs" / "job" / "result.json").stat()
     again, err = finish(folder, "--set", "cluster={address: 'tcp://127.0.0.1:1'}")
     assert again == out
-    assert err.splitlines()[-1] == "nothing was to be done"
+    assert err.splitlines()[-1] == "nothing to do"
     assert (folder / "runs" / "job" / "result.json").stat() == before
     told = read(folder, "run.json")
     assert [stage["reused"] for stage in told["stages"].values()] == [True] * 4
@@ -222,7 +222,7 @@ def test_a_second_request_ends_at_once_and_its_lock_is_taken_over(tmp_path):
     ) as again:
         _, err = again.communicate(timeout=240)
     assert again.returncode == 0
-    assert err.startswith(f"warning: went on in runs/job in place of process {process.pid} on ")
+    assert err.startswith(f"warning: resuming in runs/job after process {process.pid} on ")
     assert not lock.exists()
 
 

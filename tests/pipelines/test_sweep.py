@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ from tests.pipelines.sweeping import (
     read_history,
     run_sweep,
 )
+from tests.servers import Silent, serve
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def client():
 
 
 class NoCluster:
-    """Stands for a cluster that must not be asked for."""
+    """A cluster that must not be used."""
 
     def __getattr__(self, name):
         raise AssertionError(f"a cluster was asked for {name}")
@@ -176,13 +177,13 @@ def test_what_is_new(tmp_path, client):
 
 
 class DeadError(BaseException):
-    """This process is no more."""
+    """This process is dead."""
 
 
 @contextmanager
 def dying_at(write=None, name=None):
-    """Every file and every store comes into its place by a rename. From one of these on, by its
-    number or the name of its file, nothing does any more."""
+    """Every file and every store arrives by a rename. From one of these on, given by its number or
+    file name, none does."""
     n_writes, dead = 0, False
 
     def guard(move):
@@ -204,7 +205,7 @@ def dying_at(write=None, name=None):
 
 
 def tell_all(folder):
-    """All that sweeps leave behind, but for times."""
+    """Everything that sweeps leave behind, except times."""
     told = {}
     for line in read_history(folder):
         del line["started"], line["seconds"]
@@ -245,7 +246,7 @@ def test_retraining(undisturbed):
 
 
 def test_a_sweep_that_dies_again_and_again(tmp_path, client, undisturbed):
-    """Each time a little later: what comes of it is the same, to the byte, and told once."""
+    """A little later each time: the outcome is the same, byte for byte, and reported once."""
     expected, expected_news = undisturbed
     prepare(tmp_path)
     news, n_deaths = [], 0
@@ -276,27 +277,18 @@ def test_a_sweep_that_was_cut_off_is_finished_and_newer_documents_follow(tmp_pat
     assert [(line.sweep, line.documents) for line in outcome.lines] == [(1, 30), (2, 30)]
 
 
-class Hook(BaseHTTPRequestHandler):
+class Hook(Silent, BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.heard.append(json.loads(body))
         self.send_response(self.server.answers.pop(0) if self.server.answers else 200)
         self.end_headers()
 
-    def log_message(self, *arguments):
-        pass
-
 
 @pytest.fixture
 def hook():
-    server = HTTPServer(("127.0.0.1", 0), Hook)
-    server.heard, server.answers = [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve(Hook, heard=[], answers=[]) as server:
+        yield server
 
 
 def test_alerts_arrive_at_least_once(tmp_path, client, hook, monkeypatch, capsys):
@@ -349,7 +341,7 @@ def test_a_command_that_fails_is_told(monkeypatch):
     assert told.startswith("the webhook cannot be reached: ")
     assert "hunter2" not in told
     unset = AlertConfig(webhook="$NO_SUCH_VARIABLE", tries=1)
-    told = "the webhook's address must be an http or https URL, and is not"
+    told = "the webhook's address must be an http or https URL"
     assert alerts.deliver(unset, "webhook", b"{}") == told
 
 
@@ -381,7 +373,7 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     prepare(tmp_path)
     add_day(tmp_path, 1)
     run_sweep(tmp_path, client)
-    with pytest.raises(InputError, match=r"were begun with another corpus.text, .*: set it back"):
+    with pytest.raises(InputError, match=r"were started with another corpus.text, .*: set it back"):
         run_sweep(tmp_path, client, "corpus.text.min_letters=2")
     with pytest.raises(ConfigError, match=r"must be .* or zarr for sweeps, got synthetic"):
         run_sweep(tmp_path, client, "corpus.test={format: synthetic}")

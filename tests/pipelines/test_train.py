@@ -72,7 +72,7 @@ def write_documents(folder, n_docs=40):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, client):
-    """A small corpus that has been ingested."""
+    """A small ingested corpus."""
     made = tmp_path_factory.mktemp("train")
     write_documents(made)
     run_stage(ingest, make_config(made, LDAC), client)
@@ -185,7 +185,7 @@ def test_documents_without_words_are_said(tmp_path, client):
 
 
 def kill_training(arguments, file, n_checkpoints, delay):
-    """Starts the command, lets it write some checkpoints and kills it `delay` seconds later; it is
+    """Start the command, let it write some checkpoints, and kill it `delay` seconds later; it is
     held after the next one."""
     process = subprocess.Popen(
         [*COMMAND, "train", *arguments],

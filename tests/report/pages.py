@@ -1,4 +1,4 @@
-"""Results and sources for the tests of pages, and a reader of what they show."""
+"""Results and sources for the tests of pages, and a parser of what they show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_cluster(
     words: list[str] | None = None,
     **others: Any,
 ) -> dict[str, Any]:
-    """An entry of `clusters`; the words but the last two are more likely than usual, the last one
+    """An entry of `clusters`; all words but the last two are more likely than usual, and the last
     does not occur."""
     words = WORDS if words is None else words
     first = 100 * index
@@ -117,7 +117,7 @@ def make_sources(*clusters: dict[str, Any], **others: Any) -> Sources:
 
 
 def tell(sources: Sources, **told: Any) -> Sources:
-    """The same sources, whose result says something else too."""
+    """The same sources, with a result that also says something else."""
     return replace(sources, result=make_result(**sources.result.to_json() | told))
 
 
@@ -129,13 +129,13 @@ def make_search(support: float, size: int | None = 3, **others: Any) -> dict[str
 
 
 def make_news(kind: str, words: Sequence[str], ids: Sequence[str]) -> dict[str, Any]:
-    """A cluster as a sweep tells of it."""
+    """A cluster as a sweep reports it."""
     documents = [{"id": id, "sweep": 4} for id in ids]
     return {"cluster": 3, "kind": kind, "size": 12, "words": words, "documents": documents}
 
 
 def make_hostile() -> Sources:
-    """Hostile text wherever a run can bring any."""
+    """Hostile text wherever a run can contain any."""
     cluster = make_cluster(words=HOSTILE, size=len(HOSTILE))
     for document, text in zip(cluster["documents"], HOSTILE, strict=True):
         document |= {"id": text, "labels": [text]}
@@ -154,7 +154,7 @@ def make_hostile() -> Sources:
 
 
 class Page(HTMLParser):
-    """What a browser makes of a page: its elements, and its text apart from style and script."""
+    """A page as a browser parses it: its elements, and its text without style and script."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ def make_scores(
     log_odds: list[float | None] | None = None,
     usual: tuple[float, ...] = (5.0, 6.5, 8.0),
 ) -> BatchScores:
-    """The scores of documents whose rows count from 0."""
+    """The scores of documents with rows counted from 0."""
     nothing = (None,) * len(surprise)
     return BatchScores(
         format="",
@@ -53,7 +53,7 @@ def make_scores(
 
 
 def draw_scores(n_docs: int, n_clusters: int = 2, share: float = 0.1) -> tuple[Any, list[Any]]:
-    """Made-up scores all over the place, the last documents in clusters of the same size."""
+    """Random scores; the last documents are in clusters of the same size."""
     chance = random.Random(3)
     n_inside = int(share * n_docs) if n_clusters else 0
     surprise: list[float | None] = [chance.gauss(6.5, 0.8) for _ in range(n_docs - n_inside)]
@@ -196,7 +196,7 @@ def test_the_bound_on_the_bytes(n_clusters: int, share: float) -> None:
 
 
 def test_the_largest_picture() -> None:
-    """Every square is there, and as many marks as there can be, all of the longest shape."""
+    """Every square is drawn, and as many marks as possible, all of the longest shape."""
     alone = [(x / 9, y / 10) for x in range(160) for y in range(-98, 99, 2)]
     inside = [(x / 4, y / 4) for x in range(40) for y in range(-15, 15)]
     assert len(inside) == MOST_MARKS

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from atd_dask.report.charts import (
     BAR_WIDTH,
-    WIDTH,
-    Axis,
     Decades,
     draw_growth,
     draw_histogram,
@@ -19,6 +17,7 @@ from atd_dask.report.charts import (
     draw_searches,
     draw_share,
 )
+from atd_dask.report.drawing import WIDTH, Axis
 from atd_dask.report.numbers import (
     count,
     show_decimal,
@@ -33,7 +32,7 @@ shares = st.floats(0, 1)
 
 
 def check_drawing(svg: str) -> ElementTree.Element:
-    """Well formed, and nothing is outside of its width or below its height."""
+    """It is well formed, and nothing is outside its width or below its height."""
     root = ElementTree.fromstring(svg)
     width, height = map(float, (root.get("viewBox") or "").split()[2:])
     for element in root.iter():

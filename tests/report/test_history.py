@@ -1,4 +1,4 @@
-"""The page over all sweeps: what it says, and that nothing in it is obeyed."""
+"""The page about all sweeps: what it says, and that no text in it is interpreted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_hostile_lines() -> list[SweepLine]:
 def test_the_view() -> None:
     view = make_view("wire", make_lines())
     assert view.verdict.replace("\N{NO-BREAK SPACE}", " ") == (
-        "5 sweeps of 1,000 documents found two clusters, the last news in sweep 5."
+        "5 sweeps of 1,000 documents found two clusters; the latest news is from sweep 5."
     )
     assert [(c.number, c.first, c.last, c.size) for c in view.clusters] == [
         (2, 5, 5, 7),
@@ -56,11 +56,11 @@ def test_the_view() -> None:
     assert view.clusters[1].report == "sweeps/0002/report.html"
     assert [row.number for row in view.sweeps] == [5, 4, 3, 2, 1]
     assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in view.sweeps[2].found] == [
-        "cluster 1, goes on: 12 documents"
+        "cluster 1, continues: 12 documents"
     ]
     assert view.sweeps[1].model == "trained: it has been used for 3 sweeps"
     assert len(view.charts) == 4
-    assert "the null model was trained anew 1 times" in view.charts[2]
+    assert "the null model was retrained 1 times" in view.charts[2]
 
 
 def test_a_first_sweep_without_a_word() -> None:
@@ -105,8 +105,8 @@ def test_drift_and_what_was_promised() -> None:
     ]
     view = make_view("wire", lines, "at most 2 in a year of 365 sweeps")
     assert view.promise.replace("\N{NO-BREAK SPACE}", " ") == (
-        "False alarms that are accepted: at most 2 in a year of 365 sweeps. Chance alone accounts"
-        " for at most 0.01 of 0 alarms on average."
+        "Accepted false alarms: at most 2 in a year of 365 sweeps. On average, chance alone"
+        " accounts for at most 0.01 of 0 alarms."
     )
     day, sweep = view.drifts
     assert sweep.trend.replace("\N{NO-BREAK SPACE}", " ") == (

@@ -1,8 +1,7 @@
-"""The page over all sweeps in a real browser."""
+"""The page about all sweeps in a real browser."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +59,7 @@ def test_it_shows_sweeps_and_sorts_them(show: Any) -> None:
 def test_nothing_runs_and_nothing_is_fetched(show: Any) -> None:
     page = show(HOSTILE[0], make_hostile_lines())
     assert page.browser.get_log("browser") == []
-    events = [json.loads(entry["message"]) for entry in page.browser.get_log("performance")]
-    requests = {
-        event["message"]["params"]["request"]["url"]
-        for event in events
-        if event["message"]["method"] == "Network.requestWillBeSent"
-    }
-    assert requests == {page.url}
+    assert page.list_requests() == {page.url}
     assert page.run("return window.ran") is None
     assert page.run("return document.scripts.length") == 1
     for text in HOSTILE[:6]:

@@ -30,7 +30,7 @@ def test_files_are_relative_to_the_page(tmp_path: Path) -> None:
 
 def test_the_folder_of_text_files_is_that_of_the_configuration(tmp_path: Path) -> None:
     source = {"format": "text", "path": str(tmp_path)}
-    assert find_folder({"configuration": {"corpus": {"test": source}}}) == tmp_path
-    assert find_folder({"configuration": {"corpus": {"test": {**source, "format": "csv"}}}}) is None
-    assert find_folder({"configuration": None}) is None
-    assert find_folder(None) is None
+    assert find_folder({"corpus": {"test": source}}) == tmp_path
+    assert find_folder({"corpus": {"test": {**source, "format": "csv"}}}) is None
+    assert find_folder({"corpus": None}) is None
+    assert find_folder({}) is None

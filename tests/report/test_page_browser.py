@@ -74,6 +74,15 @@ class Shown:
     def do(self, command: str, **options: Any) -> Any:
         return self.browser.execute_cdp_cmd(command, options)
 
+    def list_requests(self) -> set[str]:
+        """The URLs that the browser has requested."""
+        events = [json.loads(entry["message"]) for entry in self.browser.get_log("performance")]
+        return {
+            event["message"]["params"]["request"]["url"]
+            for event in events
+            if event["message"]["method"] == "Network.requestWillBeSent"
+        }
+
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
@@ -126,13 +135,7 @@ def make_long(size: int = 60) -> Sources:
 def test_nothing_runs_and_nothing_is_fetched(show: Any) -> None:
     page = show(make_hostile())
     assert page.browser.get_log("browser") == []
-    events = [json.loads(entry["message"]) for entry in page.browser.get_log("performance")]
-    requests = {
-        event["message"]["params"]["request"]["url"]
-        for event in events
-        if event["message"]["method"] == "Network.requestWillBeSent"
-    }
-    assert requests == {page.url}
+    assert page.list_requests() == {page.url}
     assert page.run("return window.ran") is None
     assert page.run("return document.scripts.length") == 1
     assert [
@@ -325,8 +328,8 @@ def test_dark_mode(show: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_picture_of_the_batch(show: Any, scheme: str, width: int) -> None:
-    """Its words do not lie on one another, it is seen without scripts, and marks differ from what
-    is behind them."""
+    """Its words do not overlap, it is visible without scripts, and marks differ from what is behind
+    them."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     sources = replace(make_sources(make_cluster(size=20)), scores=make_scores(120))
     page = show(sources, width, scripts=False, features=features)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from atd_dask.report import render
 from atd_dask.report.sources import MOST_COPIES, MOST_DOCUMENTS, MOST_WORDS
 from atd_dask.report.view import make_view
+from atd_dask.run_types import ClusterFacts, StageMade, StageRecord
 from atd_dask.stages.shown_texts import MOST_GROUPS
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
@@ -29,6 +30,7 @@ from tests.report.pages import (
     say,
     tell,
 )
+from tests.results import make_run_record
 
 
 def test_the_verdict_names_size_and_words() -> None:
@@ -284,17 +286,13 @@ def test_the_run_is_told() -> None:
     assert "atd-dask run reuters.yaml" in text
     assert "null_model. restarts 1" in text  # where the name may be parted
     assert "corpus/test. zarr 0123abcd" in text
-    made = {"started": "2026-01-01T00:00:00", "seconds": 61.25}
-    run = {
-        "command": ["atd-dask", "run", "my conf.yaml"],
-        "started": "2026-01-02T00:00:00",
-        "seconds": 3.0,
-        "stages": {"train": {"seconds": 0.1, "reused": True, "made": made}},
-        "peak_memory_bytes": 512 * 2**20,
-        "cluster": {"workers": 1, "threads": 8},
-        "versions": {"python": "3.11.7"},
-        "configuration": {"seed": 7, "detection": {"settle": True, "max_size": None}},
-    }
+    made = StageMade(started="2026-01-01T00:00:00", seconds=61.25, peak_memory_bytes=0)
+    run = make_run_record(
+        command=("atd-dask", "run", "my conf.yaml"),
+        stages={"train": StageRecord(seconds=0.1, reused=True, made=made)},
+        cluster=ClusterFacts("tcp://x:1", None, 1, 8, 0, 0),
+        configuration={"seed": 7, "detection": {"settle": True, "max_size": None}},
+    )
     text = Page(render(make_sources(run=run))).text
     for told in (
         "atd-dask run 'my conf.yaml'",
@@ -312,7 +310,7 @@ def test_the_same_sources_give_the_same_bytes() -> None:
 
 
 def check_structure(content: bytes) -> Page:
-    """Nothing on the page comes from elsewhere or runs but its own script."""
+    """Nothing on the page is loaded from elsewhere, and nothing runs but its own script."""
     page = Page(content)
     tags = [tag for tag, _ in page.elements]
     assert tags.count("script") == tags.count("style") == tags.count("title") == 1
@@ -424,17 +422,11 @@ def test_documents_come_before_the_evidence_and_words_last() -> None:
 
 
 def test_moments_are_for_people_and_for_machines() -> None:
-    run = {
-        "started": "2026-11-17T09:14:54.399+00:00",
-        "seconds": 3.0,
-        "stages": {},
-        "peak_memory_bytes": 0,
-        "cluster": None,
-    }
+    run = make_run_record(started="2026-11-17T09:14:54.399+00:00", cluster=None)
     page = Page(render(make_sources(run=run)))
     assert page.find("time") == [{"datetime": "2026-11-17T09:14:54.399+00:00"}]
     assert "started 17 November 2026, 09:14 UTC in all" in page.text
-    page = check_structure(render(make_sources(run=run | {"started": HOSTILE[1]})))
+    page = check_structure(render(make_sources(run=replace(run, started=HOSTILE[1]))))
     assert HOSTILE[1] in page.texts
 
 

@@ -1,4 +1,4 @@
-"""Whole jobs in other languages: `auto` knows the language, and a planted group is found."""
+"""Whole jobs in other languages: `auto` recognises the language, and a planted group is found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ evaluation: {anomalous: [planted]}
 
 @dataclass(frozen=True)
 class Language:
-    """Words by topic, the last of which is planted; `small` words stand in every document."""
+    """Words by topic, of which the last is planted; `small` words are in every document."""
 
     name: str
     topics: tuple[str, ...]
@@ -138,7 +138,7 @@ def write(folder, language: Language) -> None:
     small = language.small.split()
 
     def draw(is_planted: bool) -> str:
-        """Sixty words; a planted word stands here and there in normal documents too."""
+        """Sixty words; a planted word occurs here and there in normal documents too."""
         own = chance.choices(chance.choice(normal), k=18 if is_planted else 39)
         own += chance.choices(planted, k=22 if is_planted else 1)
         chance.shuffle(own)

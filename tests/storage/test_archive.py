@@ -1,7 +1,7 @@
-"""Stores of earlier versions must open, read and verify for ever.
+"""Stores of earlier versions must open, read and verify forever.
 
-`python -m tests.storage.test_archive` makes the sample of the present version. A sample is never
-made again once its version is released: a new version adds one.
+`python -m tests.storage.test_archive` writes the sample of the current version. A sample is never
+written again once its version is released: a new version adds one.
 """
 
 from __future__ import annotations

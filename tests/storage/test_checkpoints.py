@@ -1,4 +1,4 @@
-"""Whatever happens to a checkpoint, it is read back as it was kept or not at all."""
+"""Whatever happens to a checkpoint, it is read back as it was saved or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Near-copies in a corpus store, and the corpus without them."""
+"""Near-duplicates in a corpus store, and the corpus without them."""
 
 from __future__ import annotations
 

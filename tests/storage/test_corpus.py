@@ -306,7 +306,7 @@ def test_damage_is_seen_by_who_reads_a_block(tmp_path: Path, name: str) -> None:
 
 
 def damage(folder, path, change):
-    """A store whose checksums are right and whose numbers are not."""
+    """A store with correct checksums and wrong numbers."""
     store = write_corpus(folder)
     read = store._group.read
 

@@ -32,7 +32,7 @@ def test_a_bucket_is_no_place_for_a_store(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_patterns_are_refused() -> None:
-    with pytest.raises(InputError, match=r"must not hold any of .*, got memory://a\*"):
+    with pytest.raises(InputError, match=r"must not contain .*, got memory://a\*"):
         Location.of("memory://a*")
 
 

@@ -134,8 +134,8 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path, reaped):
         with lock_folder(str(tmp_path), lines.append):
             assert read_owner(str(tmp_path)).pid == os.getpid()
     (line,) = lines
-    assert line.startswith(f"went on in {tmp_path} in place of process {process.pid} on ")
-    assert line.endswith(", which ended without a word")
+    assert line.startswith(f"resuming in {tmp_path} after process {process.pid} on ")
+    assert line.endswith(", which ended without removing its lock")
     assert list(tmp_path.iterdir()) == []
 
 

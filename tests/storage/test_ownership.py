@@ -1,4 +1,4 @@
-"""A folder of others is not written into; ours carries a mark."""
+"""Nothing is written to a folder of somebody else; ours carries a mark."""
 
 from __future__ import annotations
 

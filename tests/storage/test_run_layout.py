@@ -1,4 +1,4 @@
-"""Where everything in an output folder is."""
+"""The locations of everything in an output folder."""
 
 from __future__ import annotations
 

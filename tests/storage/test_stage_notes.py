@@ -70,7 +70,7 @@ def test_a_damaged_note_is_told_and_its_stage_done_again(tmp_path: Path, content
         RunLayout(str(tmp_path)), "train", "key", str, lambda: "made", lambda _: {}, lines.append
     )
     assert given == ("made", False)
-    assert lines == [f"{path} is not as it was written: train is done again"]
+    assert lines == [f"{path} is not as it was written: running train again"]
     assert finished_stage(str(tmp_path), "train", "key") == {}
 
 

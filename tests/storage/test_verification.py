@@ -70,7 +70,8 @@ def damages(content: bytes) -> Iterator[bytes | None]:
     yield None
 
 
-def check_damages(store: Path, path: Path, name: str) -> None:
+def damage(path: Path) -> Iterator[None]:
+    """Damage a file in one way after another, and restore it in the end."""
     content = path.read_bytes()
     try:
         for wrong in damages(content):
@@ -78,11 +79,16 @@ def check_damages(store: Path, path: Path, name: str) -> None:
                 path.unlink()
             else:
                 path.write_bytes(wrong)
-            problems = verify(store)
-            assert problems
-            assert any(name in problem for problem in problems), problems
+            yield
     finally:
         path.write_bytes(content)
+
+
+def check_damages(store: Path, path: Path, name: str) -> None:
+    for _ in damage(path):
+        problems = verify(store)
+        assert problems
+        assert any(name in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize("array", ARRAYS)
@@ -100,18 +106,9 @@ def test_any_damage_to_metadata_is_found(store: Path, path: str) -> None:
 
 
 def test_any_damage_to_the_manifest_is_found(store: Path) -> None:
-    path = store / "manifest.json"
-    content = path.read_bytes()
-    try:
-        for wrong in damages(content):
-            if wrong is None:
-                path.unlink()
-            else:
-                path.write_bytes(wrong)
-            (problem,) = verify(store)
-            assert "manifest.json" in problem
-    finally:
-        path.write_bytes(content)
+    for _ in damage(store / "manifest.json"):
+        (problem,) = verify(store)
+        assert "manifest.json" in problem
 
 
 def test_every_bit_of_a_chunk_counts(store: Path) -> None:
@@ -136,7 +133,7 @@ def test_chunks_that_changed_places_are_found(store: Path) -> None:
     try:
         first.write_bytes(contents[1])
         second.write_bytes(contents[0])
-        assert verify(store) == ["the values of X/data are not the ones that were written"]
+        assert verify(store) == ["the values of X/data have changed since they were written"]
     finally:
         first.write_bytes(contents[0])
         second.write_bytes(contents[1])

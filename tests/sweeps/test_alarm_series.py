@@ -1,4 +1,4 @@
-"""False alarms over many sweeps: the level of each follows from those before it."""
+"""False alarms over many sweeps: the level of each depends on those before it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_was_asked_for_in_words():
         ),
         (
             ["sweep.false_alarms.share=0.1", "detection.significance.searches=0"],
-            r"must stand with detection\.significance\.searches of at least 1, got 0",
+            r"needs detection\.significance\.searches of at least 1, got 0",
         ),
     ],
 )

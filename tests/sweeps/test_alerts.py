@@ -5,18 +5,19 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from atd_dask.config.sweep_config import AlertConfig
 from atd_dask.sweeps import alerts
+from tests.servers import Silent, serve
 
 MESSAGE = b'{"sweep": 1}'
 
 
-class Door(BaseHTTPRequestHandler):
-    """Sends what comes to `/first` elsewhere, with the status that the server has."""
+class Door(Silent, BaseHTTPRequestHandler):
+    """Redirects what is sent to `/first`, with the status that the server has."""
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -33,20 +34,11 @@ class Door(BaseHTTPRequestHandler):
             self.send_header("Location", self.server.location)
         self.end_headers()
 
-    def log_message(self, *arguments):
-        pass
-
 
 @pytest.fixture
 def door():
-    server = HTTPServer(("127.0.0.1", 0), Door)
-    server.heard, server.status, server.location = [], 200, "/second"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve(Door, heard=[], status=200, location="/second") as server:
+        yield server
 
 
 def post_to(port):
@@ -76,7 +68,7 @@ def test_a_redirect_that_leads_nowhere_is_no_delivery(door, location):
 
 @contextmanager
 def dripping():
-    """The port of a server that sends a byte of its answer now and then, and never ends."""
+    """The port of a server that sends a byte of its answer now and then, forever."""
     ended = threading.Event()
 
     def serve():

@@ -55,7 +55,7 @@ WRITERS = {"jsonl": write_jsonl, "csv": write_csv, "parquet": write_parquet, "te
 
 
 class Sweeper:
-    """Collects again and again, with a journal that is kept."""
+    """Collects repeatedly, with a journal."""
 
     def __init__(self, folder, source):
         self.train = write_corpus(folder / "train.zarr")

@@ -1,4 +1,4 @@
-"""What only stands out once others are gone is no cluster."""
+"""What stands out only once others are gone is not a cluster."""
 
 from __future__ import annotations
 

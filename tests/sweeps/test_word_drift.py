@@ -1,4 +1,4 @@
-"""Words that a normal topic takes up bit by bit raise no alarm; words that come at once do."""
+"""Words that a normal topic takes up bit by bit raise no alarm; words that come all at once do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from atd_dask.config.sweep_config import SweepConfig
 from atd_dask.kernels.model import Proportions
 from atd_dask.sweeps.retraining import find_reason
 from atd_dask.sweeps.state import read_state
-from atd_dask.sweeps.word_drift import TopicShares
+from atd_dask.sweeps.word_drift import TopicShares, is_drift, leave_normal
 from tests.clusters import local_client
 from tests.pipelines.sweeping import (
     SUBJECTS,
@@ -32,7 +32,7 @@ def client():
 
 
 def add_day(folder, day, n_with, words):
-    """Thirty documents, and so many more of the first subject that use new words."""
+    """Thirty documents, and some more on the first subject that use new words."""
     chance = random.Random(day)
     documents = make_documents(f"day{day}", 30)
     for number in range(n_with):
@@ -85,9 +85,38 @@ def test_the_topic_that_documents_share():
     theta = np.array([1.0, 0.7, 0.3, 1.0, 1.0])
     shares = TopicShares.of(Proportions(indptr, topics, theta), n_topics=2)
     assert shares.main.tolist() == [0, 0, 1, -1, -1]
-    assert shares.find_common([0, 1, 2]) == (0, 0.4)
+    assert shares.find_common([0, 1, 2]) == 0
+    assert (shares.count(0), shares.share(0)) == (2, 0.4)
+    assert shares.take(np.array([2, 3])).main.tolist() == [1, -1]
     assert shares.find_common([1, 2]) is None, "half of them is not most"
     assert shares.find_common([3, 4]) is None, "a known cluster is no normal topic"
+
+
+def test_few_words_are_drift_unless_they_come_at_once_and_in_addition():
+    assert is_drift(0, -50.0, -50.0), "it has no word that its topic has not"
+    assert is_drift(2, -3.0, -3.0)
+    assert not is_drift(2, -4.0, -3.0)
+
+
+def test_many_words_are_what_is_more_likely():
+    assert is_drift(20, 0.4, 5.4)
+    assert not is_drift(20, -4.5, -0.8)
+
+
+def test_documents_that_replace_normal_ones_do_not_join_a_known_cluster():
+    normal = TopicShares(np.repeat([0, 1], 50), 100)
+    # Twenty documents on each topic, as usual, but most on the first seem to be of a cluster.
+    usual = TopicShares(np.repeat([0, 1], 20), 40)
+    members = np.where(np.arange(40) < 17, 3, -1)
+    assert (leave_normal(members, usual, normal) == -1).all()
+    # The same with as many more on the first topic.
+    more = TopicShares(np.repeat([0, 1], [40, 20]), 60)
+    members = np.where(np.arange(60) < 20, 3, -1)
+    np.testing.assert_array_equal(leave_normal(members, more, normal), members)
+    # A cluster with no topic of its own in common stays.
+    mixed = TopicShares(np.tile([0, 1, -1], 10), 30)
+    members = np.zeros(30, np.int64)
+    np.testing.assert_array_equal(leave_normal(members, mixed, normal), members)
 
 
 def test_drift_is_a_reason_to_train(tmp_path, client):

@@ -1,4 +1,4 @@
-"""What the tests of the readers share: all documents of a source, and bags of words."""
+"""Helpers for the tests of readers: all documents of a source, and bags of words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from atd_dask.text.words import Tokeniser
 def read_items(
     format: str, path: Path | str, options: TextOptions | None = None, **source: Any
 ) -> list[Document | Skipped]:
-    """All that a source gives, every shard pickled on its way as on the way to a worker."""
+    """Everything that a source yields, with every shard pickled as on its way to a worker."""
     found = shards(Source(format, str(path), **source), options or TextOptions())
     return [item for shard in found for item in pickle.loads(pickle.dumps(shard)).read()]
 
@@ -25,7 +25,7 @@ def read_items(
 def read_documents(
     format: str, path: Path | str, options: TextOptions | None = None, **source: Any
 ) -> list[Document]:
-    """The documents of a source that must have no other items."""
+    """The documents of a source that must yield nothing else."""
     items = read_items(format, path, options, **source)
     documents = [item for item in items if isinstance(item, Document)]
     assert documents == items
@@ -35,7 +35,7 @@ def read_documents(
 def read_bags(
     format: str, path: Path | str, options: TextOptions
 ) -> Iterator[tuple[Document, Counter[str]]]:
-    """The documents of a source with their words, counted; what is skipped is left out."""
+    """The documents of a source with their words counted; skipped ones are left out."""
     tokeniser = Tokeniser(options)
     for shard in shards(Source(format, str(path)), options):
         for item in shard.read():

@@ -66,7 +66,7 @@ Mail me: first.last+tag%x@mail.stars.edu or root@localhost today.
 
 
 def write_tar(path: Path, members: dict[str, bytes]) -> Path:
-    """A packed tar archive that also has a folder, a link and a member with a hostile name."""
+    """A compressed tar archive that also has a folder, a link and a member with a hostile name."""
     with tarfile.open(path, "w:gz") as archive:
         for name, data in members.items():
             info = tarfile.TarInfo(name)
@@ -118,5 +118,5 @@ def truncate(path: Path, n_bytes: int) -> None:
 
 
 def repack(path: Path, n_bytes: int) -> None:
-    """Cuts bytes off the tar archive itself, and packs it again as if it were whole."""
+    """Truncate the tar archive itself, and compress it again as if it were complete."""
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-n_bytes]))

@@ -1,4 +1,4 @@
-"""Dates of documents: what a field may hold, and what becomes of it."""
+"""Dates of documents: what a field may contain, and what becomes of it."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_urls_stay_urls() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("absent.jsonl", "absent.jsonl must be there to be read"),
+        ("absent.jsonl", "absent.jsonl must exist to be read"),
         ("no*.jsonl", "must hold a file that ends with .jsonl"),
         ("", "must hold a file that ends with .jsonl or .ndjson, has none"),
         ("nosuch://bucket/a.jsonl", "must be a path or an fsspec URL: Protocol not known: nosuch"),
@@ -159,7 +159,7 @@ def test_names_that_are_no_text_become_clean(tmp_path: Path) -> None:
     with open_file(file.url) as stream:
         assert stream.read() == b""
     Path(file.url).unlink()
-    with pytest.raises(InputError, match="caf\ufffd must be there"), open_file(file.url):
+    with pytest.raises(InputError, match="caf\ufffd must exist"), open_file(file.url):
         pass
 
 
@@ -167,7 +167,7 @@ def test_a_tree_must_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file must be a folder"):
         list(walk_files(str(tmp_path / "file")))
-    with pytest.raises(InputError, match="absent must be there"):
+    with pytest.raises(InputError, match="absent must exist"):
         list(walk_files(str(tmp_path / "absent")))
 
 

@@ -70,5 +70,5 @@ def test_a_folder_on_another_file_system() -> None:
 def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must hold at least one file, has none"):
         read_items("text", tmp_path)
-    with pytest.raises(InputError, match="absent must be there"):
+    with pytest.raises(InputError, match="absent must exist"):
         read_items("text", tmp_path / "absent")

@@ -1,4 +1,5 @@
-"""Languages: published stems, lists of stop words, and which language documents are taken for."""
+"""Languages: published stems, lists of stop words, and how the language of documents is
+recognised."""
 
 from __future__ import annotations
 
@@ -311,7 +312,7 @@ def test_english_leaves_runs_of_such_letters_whole() -> None:
 
 @pytest.fixture
 def without_icu(monkeypatch: pytest.MonkeyPatch):
-    """As where the extra is not installed."""
+    """As if the extra were not installed."""
     caches = (choose_segmentation, find_segmenter, segmentation._warn)
     for some in caches:
         some.cache_clear()

@@ -91,7 +91,7 @@ def test_the_fast_way_reads_what_the_slow_one_reads(
         (b"2 1:1", "the number of distinct terms must be 1, as many as follow, got '2'"),
         (b"0 1:1", "the number of distinct terms must be 1, as many as follow, got '0'"),
         (b"1", "the number of distinct terms must be 0, as many as follow, got '1'"),
-        (b"2 1:1 1:2", "a term must stand once in a line, got '1:2'"),
+        (b"2 1:1 1:2", "a term must occur once in a line, got '1:2'"),
         (b"2 1:1 2", "terms and counts must be whole numbers in the form term:count, got '2'"),
         (b"2 1:1 2:x", "terms and counts must be whole numbers .*, got '2:x'"),
         (b"1 2:1.5", "terms and counts must be whole numbers .*, got '2:1.5'"),
@@ -131,7 +131,7 @@ def test_there_must_be_a_label_line_for_each_document(
     ("words", "message"),
     [
         ("a\n\nb\n", r"words\.txt, line 2: a vocabulary must have a word on each line"),
-        ("a\nb\n a\n", r"words\.txt, line 3: a word must stand once .*, got 'a' also on line 1"),
+        ("a\nb\n a\n", r"words\.txt, line 3: a word must occur once .*, got 'a' also on line 1"),
     ],
 )
 def test_a_bad_vocabulary_is_refused(tmp_path: Path, words: str, message: str) -> None:
@@ -142,12 +142,12 @@ def test_a_bad_vocabulary_is_refused(tmp_path: Path, words: str, message: str) -
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     absent = str(tmp_path / "absent")
-    with pytest.raises(InputError, match="absent must be there"):
+    with pytest.raises(InputError, match="absent must exist"):
         counts(Source("ldac", "a.ldac", vocabulary=absent))
-    with pytest.raises(InputError, match="absent must be there"):
+    with pytest.raises(InputError, match="absent must exist"):
         read_rows(absent)
     (tmp_path / "a.ldac").write_bytes(b"0\n")
-    with pytest.raises(InputError, match="absent must be there"):
+    with pytest.raises(InputError, match="absent must exist"):
         read_rows(tmp_path / "a.ldac", labels=absent)
     with pytest.raises(InputError, match="format must be one of ldac, npz, got 'jsonl'"):
         counts(Source("jsonl", "a"))

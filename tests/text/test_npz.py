@@ -109,7 +109,7 @@ def test_complex_numbers_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.npz must be there"):
+    with pytest.raises(InputError, match=r"absent\.npz must exist"):
         read_batches(tmp_path / "absent.npz")
 
 

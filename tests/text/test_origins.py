@@ -30,7 +30,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder, no commands, and addresses that nobody answers."""
+    """An empty cache folder, no commands, and addresses where nobody answers."""
     monkeypatch.setenv("ATD_DASK_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -55,7 +55,7 @@ def _moved(origin: Origin, server: str) -> tuple[str, ...]:
 
 @pytest.fixture
 def server(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that is served at all the addresses."""
+    """A folder that is served at all addresses."""
     folder = tmp_path / "served"
     folder.mkdir()
     with ThreadingHTTPServer(

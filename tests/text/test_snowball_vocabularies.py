@@ -1,7 +1,7 @@
-"""Stems against the vocabularies that the Snowball project publishes.
+"""Stems, compared with the vocabularies that the Snowball project publishes.
 
-They are the folder `data` of Debian's package `snowball-data`, which the variable
-ATD_SNOWBALL_DATA names; the version must be of the rules that we use, 0+20260605 or later.
+They are in the folder `data` of Debian's package `snowball-data`, which the variable
+ATD_SNOWBALL_DATA names. The version must match the rules that we use: 0+20260605 or later.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def test_hostile_bytes(path: Path) -> None:
         (b"", "must start with a header row, got no row"),
         (b"\n\n", "must start with a header row, got no row"),
         (b"id,body\n1,t\n", r"must have the column text \(text_field\), got id, body"),
-        (b"text,id,text\n", r"column text \(text_field\) must stand once in .*, got 2"),
+        (b"text,id,text\n", r"column text \(text_field\) must occur once in .*, got 2"),
         (b"a\rb\n", "must start with a header row, got not csv"),
         (b"x" * 2000, "must start with a header row, got larger than corpus.text.max_bytes"),
     ],

@@ -1,4 +1,4 @@
-"""Reaching a Dask cluster, or starting one."""
+"""Connects to a Dask cluster, or starts one."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from atd_dask.errors import SchedulerError
 if TYPE_CHECKING:
     from distributed import Client as Client
 
-TIMEOUT = 10.0  # seconds that a scheduler may take to answer
-SECONDS_BETWEEN_CHECKS = 5.0  # of whether all workers are there that were asked for
+TIMEOUT = 10.0  # seconds that a scheduler has to answer
+SECONDS_BETWEEN_CHECKS = 5.0  # seconds between checks that all requested workers are there
 
-# How long a worker may be silent until the scheduler gives it up: five minutes as Dask has it.
+# After how much silence the scheduler gives a worker up; by default, five minutes.
 WORKER_TTL = "distributed.scheduler.worker-ttl"
 
-# What the processes of a cluster on this machine do beside their work. As Dask has it, they spend a
-# tenth of a CPU looking at themselves, mostly for a profile that a hundredth of a second divides,
-# and give memory back so eagerly that a sixth of their time goes to asking for it again.
+# The overhead of local workers. By default they spend a tenth of a CPU on monitoring themselves,
+# mostly on a profile with a sample every hundredth of a second, and return memory so eagerly that a
+# sixth of their time goes into allocating it again.
 UPKEEP = {
     "distributed.admin.system-monitor.interval": "1s",
     "distributed.admin.tick.interval": "200ms",
-    "distributed.admin.log-length": 1000,  # lines that a scheduler in this process remembers
+    "distributed.admin.log-length": 1000,  # log lines that a scheduler in this process keeps
     "distributed.worker.profile.interval": "100ms",
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
@@ -44,11 +44,11 @@ UPKEEP = {
 def connect(
     cluster: ClusterOptions | None = None, scheduler: str | None = None
 ) -> Iterator[Client]:
-    """A client of the scheduler at `scheduler`, or else of the cluster that `cluster` names, or of
-    the scheduler that DASK_SCHEDULER_ADDRESS names, or of a new cluster on this machine.
+    """Yield a client of the scheduler at `scheduler`; without one, of the cluster that `cluster`
+    describes, of the scheduler at DASK_SCHEDULER_ADDRESS, or of a new cluster on this machine.
 
-    What was started here is closed at the end, and nothing else. A cluster that cannot be had is
-    a `SchedulerError` within seconds.
+    Closes only what it started. Raises SchedulerError within seconds if there is no cluster to be
+    had.
     """
     named = cluster or ClusterOptions()
     security = _security(named.security)
@@ -72,7 +72,7 @@ def connect(
 
 
 def load_dask() -> Any:
-    """Dask's package, loaded when it is needed; its functions have no types."""
+    """Import Dask when it is needed; its functions have no types."""
     import distributed
 
     return distributed
@@ -80,8 +80,8 @@ def load_dask() -> Any:
 
 @contextmanager
 def connect_to_threads() -> Iterator[Client]:
-    """A client of threads in this process: a script needs no guard, and kernels run side by
-    side."""
+    """Yield a client of threads in this process: scripts need no `__main__` guard, and kernels run
+    in parallel."""
     dask = load_dask()
     with (
         dask.LocalCluster(
@@ -94,7 +94,7 @@ def connect_to_threads() -> Iterator[Client]:
 
 @contextmanager
 def _closing(client: Any) -> Iterator[Client]:
-    """Closes the client without the tracebacks it logs when its scheduler has gone before it."""
+    """Close the client, without the tracebacks that it logs if its scheduler is gone."""
     try:
         yield client
     finally:
@@ -122,7 +122,7 @@ def _security(files: TlsFiles | None) -> Any:
 
 
 def _read_address(path: str) -> str:
-    """The address in a file that a Dask scheduler wrote."""
+    """Return the address in a scheduler file."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -141,12 +141,12 @@ def _read_address(path: str) -> str:
 
 
 def _check_scheduler(address: str, security: Any) -> None:
-    """Makes sure that a scheduler answers: a client would wait for ever at some addresses."""
+    """Check that a scheduler answers: at some addresses a client would wait forever."""
     try:
         arguments = security.get_connection_args("client") if security is not None else None
         identity = _wait_for(_ask_identity(address, arguments))
     except Exception as error:
-        # Dask's errors for a wrong address are of many kinds, TypeError among them.
+        # Dask raises many kinds of errors for a wrong address, even TypeError.
         reason = _explain(error)
     else:
         if identity.get("type") == "Scheduler":
@@ -158,8 +158,8 @@ def _check_scheduler(address: str, security: Any) -> None:
 
 
 def _wait_for(question: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """The answer, from a thread of its own: a notebook has a loop in this one, and a request to
-    stop must not wait for a scheduler that is silent."""
+    """Return the answer, awaited in another thread: a notebook has an event loop in this one, and a
+    request to stop must not wait for a silent scheduler."""
     answers: SimpleQueue[dict[str, Any] | BaseException] = SimpleQueue()
 
     def ask() -> None:
@@ -186,7 +186,7 @@ def _explain(error: BaseException) -> str:
 async def _ask_identity(address: str, connection_args: dict[str, Any] | None) -> dict[str, Any]:
     remote = load_dask().rpc(address, timeout=TIMEOUT, connection_args=connection_args)
     try:
-        # A little longer than the connection may take, whose own error says more.
+        # A little longer than the timeout of the connection, whose error says more.
         answer: dict[str, Any] = await asyncio.wait_for(remote.identity(), TIMEOUT + 1)
         return answer
     finally:
@@ -195,7 +195,7 @@ async def _ask_identity(address: str, connection_args: dict[str, Any] | None) ->
 
 @contextmanager
 def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
-    """A new cluster of the class that is named, or on this machine."""
+    """Start a cluster of the given class, or one on this machine."""
     if cluster.class_ is None:
         name, make, kwargs = "on this machine", *_local(cluster.local or LocalOptions())
     else:
@@ -211,14 +211,14 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
                 started.adapt(**cluster.adapt)
             stack.enter_context(_replacing_workers(started))
         except Exception as error:
-            # Whatever a cluster of the user's choice raises, it is the choice that must be mended.
+            # Whatever the user's cluster class raises is a mistake in the configuration.
             raise SchedulerError(f"The Dask cluster {name} cannot be started: {error}") from error
         yield started
 
 
 @contextmanager
 def _settings(cluster: ClusterOptions) -> Iterator[None]:
-    """Takes the place of Dask's own values; those that the user has set stay."""
+    """Replace Dask's defaults during the block; values set by the user stay."""
     from dask import config
 
     ours: dict[str, object] = {WORKER_TTL: f"{cluster.worker_timeout:g}s"}
@@ -232,8 +232,8 @@ def _settings(cluster: ClusterOptions) -> Iterator[None]:
 
 @contextmanager
 def _replacing_workers(cluster: Any) -> Iterator[None]:
-    """Workers that were lost, with the jobs of a batch system for one, are started again while the
-    block runs. Dask counts them as there, with `adapt` too, until it is asked for their number."""
+    """Restart lost workers during the block, such as those whose batch job has ended. Dask counts
+    them as running, even with `adapt`, until it is asked to scale."""
     kind = load_dask().SpecCluster
     if not isinstance(cluster, kind):
         yield
@@ -242,12 +242,12 @@ def _replacing_workers(cluster: Any) -> Iterator[None]:
 
     def ask() -> None:
         if not ended.is_set():
-            # Classes below this one may count otherwise: in processes, where an entry is a job.
+            # Subclasses may count differently: in processes, while an entry is a job.
             kind.scale(cluster, len(cluster.worker_spec))
 
     def check() -> None:
         while not ended.wait(SECONDS_BETWEEN_CHECKS):
-            # In the cluster's own thread, where nothing changes their number meanwhile.
+            # In the cluster's own thread, where the number cannot change meanwhile.
             cluster.loop.add_callback(ask)
 
     thread = Thread(target=check, name="atd-dask-workers", daemon=True)
@@ -261,15 +261,16 @@ def _replacing_workers(cluster: Any) -> Iterator[None]:
 
 @contextmanager
 def block_sigint() -> Iterator[None]:
-    """Keeps Ctrl-C from the processes that are started here, and from those that they restart.
+    """Keep Ctrl-C from the processes that are started in the block, and from those that they
+    restart.
 
-    A terminal sends it to all of them. This process alone is to stop, and to stop the others in
-    good order. Processes and threads inherit which signals are blocked.
+    A terminal sends it to all of them, but only this process should react, and stop the others in
+    an orderly way. Processes and threads inherit the mask of blocked signals.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # Where Python starts it, the signal is unblocked again; so it must be running before.
+    # Python unblocks the signal when it starts the tracker, so start it first.
     _run_tracker()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -293,8 +294,8 @@ def _local(options: LocalOptions) -> tuple[Any, dict[str, Any]]:
 
 
 def _run_tracker() -> None:
-    """Starts the process in which Python tracks what processes share. It would warn of whatever a
-    worker leaves that has to be killed, as one does that is busy when a run is stopped."""
+    """Start Python's resource tracker without its warnings. It would warn about whatever is left by
+    a worker that must be killed because it is busy when a run is stopped."""
     from multiprocessing import resource_tracker
 
     before = os.environ.get("PYTHONWARNINGS")
@@ -311,7 +312,7 @@ def _run_tracker() -> None:
 
 @contextmanager
 def keep_handlers() -> Iterator[None]:
-    """Requests to stop are answered after the block as before, whatever is imported in it."""
+    """Restore the signal handlers after the block, whatever is imported in it."""
     if current_thread() is not main_thread():
         yield
         return
@@ -326,15 +327,14 @@ def keep_handlers() -> Iterator[None]:
 def _find_class(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     try:
-        with keep_handlers():  # dask-jobqueue for one takes them over
+        with keep_handlers():  # some packages replace them, such as dask-jobqueue
             found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # importing runs code of the user's choice
+    except Exception as error:  # importing runs the user's code
         raise SchedulerError(
             f"cluster.class must name a class that can be imported, got {name}: {error}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, load_dask().deploy.Cluster)):
         raise SchedulerError(
-            f"cluster.class must name a subclass of distributed.deploy.Cluster, got {name}, which"
-            " is none"
+            f"cluster.class must name a subclass of distributed.deploy.Cluster, got {name}"
         )
     return found

@@ -1,4 +1,4 @@
-"""What Dask and the system say when something is lost, as one sentence with the remedy."""
+"""Turns what Dask and the operating system say about a failure into one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from concurrent.futures import CancelledError
 from atd_dask.errors import AtdError, ClusterError
 from atd_dask.outages import explain_outage
 
-GO_ON = "then run the same command again to go on"
+GO_ON = "then run the same command again to resume"
 FULL = (errno.ENOSPC, errno.EDQUOT)
-# The packages that reach object stores, each with errors of its own.
+# Packages for object stores, which raise errors of their own.
 OBJECT_STORES = ("aiobotocore", "aiohttp", "botocore", "s3fs")
 
 
 def explain_failure(error: BaseException) -> AtdError | None:
-    """The sentence for a failure of the cluster, of memory or of a disk; None for anything else."""
+    """Return a sentence for a failure of the cluster, of memory or of a disk; None for anything
+    else."""
     if isinstance(error, AtdError):
         return None
     kind = type(error).__name__

@@ -25,8 +25,8 @@ class GraphTask:
 def run_graph(
     client: Client, step: Callable[..., object], shared: Any, tasks: Sequence[GraphTask]
 ) -> Generator[Any, None, None]:
-    """Call step(shared, piece) for every task, after the earlier tasks it depends on, and yield
-    each piece when it is done. Closing the generator cancels outstanding tasks."""
+    """Call step(shared, piece) for every task, after the tasks it depends on, and yield each piece
+    when it is done. Closing the generator cancels outstanding tasks."""
     from distributed import as_completed
 
     futures: dict[Any, Future[Any]] = {}

@@ -1,4 +1,4 @@
-"""What a cluster is, whether it fits the job, and how much of it the job used."""
+"""Describes a cluster, checks that it fits the job, and measures how much of it the job used."""
 
 from __future__ import annotations
 
@@ -15,38 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.errors import SchedulerError
+from atd_dask.run_types import ClusterFacts
 
 if TYPE_CHECKING:
     from distributed import Client
 
 PACKAGES = ("atd-dask", "numpy", "numba", "dask", "distributed", "zarr")
-# A result may depend on these; what of Dask must agree, Dask says itself.
+# Results may depend on these. Dask itself checks the versions of its own packages.
 DECISIVE = ("python", "atd-dask", "numpy", "numba")
-# A worker begins no task when it holds this share of its limit (Dask's worker.memory.pause).
+# At this share of its memory limit, a worker starts no more tasks (Dask's worker.memory.pause).
 USABLE = 0.8
-KEPT_SPANS = 20  # of a scheduler in this process: workers still report on the latest
-LOADED = 180 * 2**20  # bytes that a worker holds once it has loaded what tasks need
-
-
-@dataclass(frozen=True)
-class ClusterFacts:
-    """A cluster as it is at one moment. Memory is in bytes, 0 where there is no limit."""
-
-    address: str
-    dashboard: str | None
-    workers: int
-    threads: int
-    memory_bytes: int
-    smallest_worker_bytes: int
-    smallest_free_bytes: int = 0  # what a worker may still take, beside what it holds now
+KEPT_SPANS = 20  # in a scheduler in this process; workers still report on the latest
+LOADED = 180 * 2**20  # bytes of a worker that has imported what tasks need
 
 
 @dataclass(frozen=True)
 class Peak:
-    """The most memory that processes held, in bytes, since it was last forgotten."""
+    """The peak memory of processes in bytes, since it was last reset."""
 
     client: int = 0
-    workers: int = 0  # all together
+    workers: int = 0  # total
     largest_worker: int = 0
 
     @property
@@ -57,7 +45,7 @@ class Peak:
 def describe_cluster(client: Client) -> ClusterFacts:
     try:
         info = client.scheduler_info(n_workers=-1)
-    except TypeError:  # a Dask that always tells of all workers
+    except TypeError:  # an older Dask, which always lists all workers
         info = client.scheduler_info()
     workers = info["workers"].values()
     limits = [int(worker["memory_limit"] or 0) for worker in workers]
@@ -79,7 +67,7 @@ def describe_cluster(client: Client) -> ClusterFacts:
 
 
 def list_versions() -> dict[str, str]:
-    """The versions of what this process runs."""
+    """Return the versions of the packages in this process."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -90,8 +78,8 @@ def list_versions() -> dict[str, str]:
 
 
 def compare_versions(client: Client) -> list[str]:
-    """A sentence for each package that workers have in another version than this process. A
-    `SchedulerError` if a worker lacks atd-dask."""
+    """Return a sentence for each package of which workers have another version. Raises
+    SchedulerError if a worker lacks atd-dask."""
     answers: Mapping[str, Any] = client.run(list_versions, on_error="return")
     mine = list_versions()
     differing: dict[tuple[str, str], list[str]] = {}
@@ -113,8 +101,7 @@ def compare_versions(client: Client) -> list[str]:
 
 
 def check_memory(facts: ClusterFacts, needed: int, what: str) -> None:
-    """A `SchedulerError` if the smallest worker cannot hold so many bytes beside what it holds
-    already."""
+    """Raise SchedulerError if the smallest worker has less than `needed` bytes to spare."""
     free = facts.smallest_free_bytes
     if 0 < free < needed:
         raise SchedulerError(
@@ -126,7 +113,7 @@ def check_memory(facts: ClusterFacts, needed: int, what: str) -> None:
 
 
 def format_bytes(number: int) -> str:
-    """A size for people."""
+    """Format a size for people."""
     size = float(number)
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
@@ -136,8 +123,8 @@ def format_bytes(number: int) -> str:
 
 
 def forget_peaks(client: Client) -> None:
-    """Measures the peaks from here on, where the system can; elsewhere they are those of the
-    processes' whole lives."""
+    """Reset the peaks, if the system allows it; otherwise they are those of the processes' whole
+    lives."""
     _forget_own_peak()
     with suppress(Exception):  # a measurement never breaks a run
         client.run(_forget_own_peak, on_error="ignore")
@@ -149,7 +136,7 @@ def read_peaks(client: Client | None) -> Peak:
     if client is not None:
         with suppress(Exception):
             answers = client.run(_read_own_peak, on_error="ignore")
-    # Workers may be threads of one process, or of this one.
+    # Workers may be threads of the same process, or of this one.
     processes = dict(answers.values())
     processes.pop(here[0], None)
     sizes = list(processes.values())
@@ -162,7 +149,7 @@ def _forget_own_peak() -> None:
 
 
 def _read_own_peak() -> tuple[str, int]:
-    """This process, and the most memory that it held."""
+    """Return the id of this process, and its peak memory."""
     name = f"{socket.gethostname()}/{os.getpid()}"
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -176,7 +163,7 @@ def _read_own_peak() -> tuple[str, int]:
 
 @contextmanager
 def name_tasks(client: Client, *tags: str) -> Iterator[None]:
-    """Dask tells the tasks of the block as a span of this name."""
+    """Group the tasks of the block as a span with this name on the dashboard."""
     from distributed import span
 
     with span(*tags):
@@ -185,17 +172,17 @@ def name_tasks(client: Client, *tags: str) -> Iterator[None]:
 
 
 def forget_spans(client: Client) -> None:
-    """Lets go of spans that ended long ago. A scheduler keeps every span with all that it knows of
-    its tasks for ever; one in this process would make it grow with every job."""
+    """Drop old spans. A scheduler keeps every span, with everything it knows about its tasks; if it
+    is in this process, it would grow with every job."""
     scheduler: Any = getattr(getattr(client, "cluster", None), "scheduler", None)
     spans = getattr(scheduler, "extensions", {}).get("spans")
     if spans is not None:
-        # In the scheduler's own thread, where nothing changes meanwhile.
+        # In the scheduler's own thread, where nothing can change meanwhile.
         scheduler.loop.add_callback(_forget_old_spans, scheduler, spans)
 
 
 def _forget_old_spans(scheduler: Any, spans: Any) -> None:
-    with suppress(Exception):  # how Dask keeps them is its own affair
+    with suppress(Exception):  # Dask's internals may change
         in_use = set(map(id, scheduler.task_groups.values()))
         for root in spans.root_spans[:-KEPT_SPANS]:
             whole = list(root.traverse_spans())
@@ -213,8 +200,8 @@ def _forget_old_spans(scheduler: Any, spans: Any) -> None:
 def report_performance(
     client: Client, path: str | None, warn: Callable[[str], None]
 ) -> Iterator[None]:
-    """Writes Dask's page on what the block did to `path`, if one is given. A page that cannot be
-    made is a warning: the work is done all the same."""
+    """Write Dask's performance report on the block to `path`, if given. If that fails, warn: the
+    work is done all the same."""
     if path is None:
         yield
         return
@@ -239,8 +226,8 @@ def report_performance(
 
 @contextmanager
 def hush_when_stopped(client: Client) -> Iterator[None]:
-    """If the block breaks off, the workers that were started for it say no more: they would
-    complain of every task from which they are taken."""
+    """Silence the workers that were started for the block if it is interrupted: they would complain
+    about every task that is taken from them."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,5 @@
-"""No silence: a job that waits for its cluster says what for and how long, and not for ever."""
+"""Watches a job that waits for its cluster: it says what the job waits for and for how long, and
+ends it after a while."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-PATIENCE = 600.0  # seconds, where the configuration does not say
+PATIENCE = 600.0  # seconds, if the configuration does not say
 SECONDS_BETWEEN_LOOKS = 2.0
-FIRST_WORD = 10.0  # seconds of waiting after which something is said, then again at twice as many
-ANSWER = 5.0  # seconds that a scheduler may take to say how it is
-HEARTBEAT = 10.0  # seconds after which a worker that was not heard of counts as silent
+FIRST_WORD = 10.0  # seconds of waiting before the first message; then twice as many, and so on
+ANSWER = 5.0  # seconds that a scheduler has to answer
+HEARTBEAT = 10.0  # seconds without a sign of life after which a worker counts as silent
 
-GO_ON = "run the same command again to go on"
+GO_ON = "run the same command again to resume"
 MORE_MEMORY = (
     "give workers more memory, for a local cluster with cluster.local.memory_limit or fewer workers"
 )
@@ -33,46 +34,47 @@ MORE_MEMORY = (
 
 @dataclass(frozen=True)
 class Look:
-    """A cluster at one moment, as far as a job waits for it."""
+    """The state of a cluster at one moment, for a job that waits for it."""
 
-    pending: int  # results that are waited for
-    progress: int  # changes whenever one of them arrives, or others are asked for
-    answers: bool = True  # whether the scheduler does
+    pending: int  # results that the job waits for
+    progress: int  # changes when one of them arrives, or others are requested
+    answers: bool = True  # whether the scheduler answers
     workers: int = 0
-    silent: int = 0  # workers that have not been heard of
+    silent: int = 0  # workers without a recent sign of life
     paused: int = 0  # workers whose memory is nearly full
-    working: int = 0  # workers that are heard of and at work
+    working: int = 0  # workers that are working
 
     def is_stuck(self) -> bool:
-        """Whether nobody is at work."""
+        """Whether no worker is working."""
         return self.pending > 0 and not self.working
 
     def explain(self) -> str:
-        """What is waited for, and what may help."""
+        """Return what the job waits for, and what may help."""
         if not self.answers:
-            return "the scheduler does not answer: see whether it is overloaded, or start it again"
+            return "the scheduler does not answer: check whether it is overloaded, or restart it"
         if not self.workers:
-            return "the cluster has no workers: start some, or see why they do not come"
+            return "the cluster has no workers: start some, or find out why none arrive"
         if self.paused == self.workers:
             return f"the memory of all {self.workers} workers is nearly full: {MORE_MEMORY}"
         if self.silent == self.workers:
             return (
-                f"none of the {self.workers} workers has been heard of for {HEARTBEAT:.0f} s:"
-                " see whether they are stopped or cut off"
+                f"none of the {self.workers} workers has been heard from for {HEARTBEAT:.0f} s:"
+                " check whether they are stopped or unreachable"
             )
         if not self.working:
-            return f"none of the {self.workers} workers is at work: see what the scheduler says"
+            return f"none of the {self.workers} workers is working: check the log of the scheduler"
         odd = [
             f"{number} {what}"
-            for number, what in ((self.silent, "not heard of"), (self.paused, "short of memory"))
+            for number, what in ((self.silent, "silent"), (self.paused, "short of memory"))
             if number
         ]
         told = f" ({', '.join(odd)})" if odd else ""
-        return f"{self.working} of {self.workers} workers{told} are at work on long tasks"
+        return f"{self.working} of {self.workers} workers{told} are working on long tasks"
 
 
 class Watch:
-    """Looks at a cluster now and then; says what a job waits for, and when it has waited enough."""
+    """Looks at a cluster from time to time; says what a job waits for, and when it has waited long
+    enough."""
 
     def __init__(self, patience: float, say: Say, warn: Say) -> None:
         self._patience = patience
@@ -84,7 +86,7 @@ class Watch:
         self._next_word = FIRST_WORD
 
     def look(self, look: Look, now: float) -> str | None:
-        """Takes in a look; gives the sentence with which the job is to end, if it is."""
+        """Take in a look; return the sentence with which the job must end, if it must."""
         if look.progress != self._progress or not look.pending:
             self._progress, self._since, self._next_word = look.progress, now, FIRST_WORD
             self._stuck_since = None
@@ -113,14 +115,14 @@ class Watch:
 def watch_cluster(
     client: Client | LazyClient, patience: float, say: Say, warn: Say
 ) -> Iterator[None]:
-    """Watches the cluster of a client while the block runs, from when there is one. `say` hears of
-    tasks that take long, `warn` of a cluster that does nothing.
+    """Watch the cluster of a client during the block, as soon as there is one. `say` is called
+    about long tasks, `warn` about an idle cluster.
 
     Raises
     ------
     ClusterError
-        If nobody has worked for the job for as many seconds as `patience` says, or the cluster has
-        gone: in the place of what Dask says to that.
+        Instead of Dask's errors, if no worker has worked for the job for `patience` seconds, or if
+        the cluster is gone.
     """
     watcher = _Watcher(Watch(patience, say, warn))
     try:
@@ -138,7 +140,8 @@ def watch_cluster(
 
 
 def wait_for_worker(client: Client, patience: float, warn: Say) -> None:
-    """Waits until a cluster has a worker, for so many seconds at most; says so after some."""
+    """Wait until a cluster has a worker, at most for `patience` seconds; after some of them, say
+    so."""
     start, watch = time.monotonic(), Watch(patience, warn, warn)
     seen = _Seen()
     while True:
@@ -152,10 +155,12 @@ def wait_for_worker(client: Client, patience: float, warn: Say) -> None:
 
 
 class _Seen:
-    """Remembers when each worker was heard of, by the clock of this process."""
+    """Remembers when each worker was last heard from, by the clock of this process."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, tuple[float, float]] = {}  # what the scheduler said, and when
+        self._heard: dict[
+            str, tuple[float, float]
+        ] = {}  # last report of the scheduler, and when it came
 
     def look(self, client: Client) -> Look:
         states = [(key, state.status) for key, state in list(client.futures.items())]
@@ -163,7 +168,7 @@ class _Seen:
         progress = hash(frozenset(states))
         try:
             workers = _ask_workers(client)
-        except Exception:  # Dask's errors for a scheduler that is silent are of many kinds
+        except Exception:  # Dask raises many kinds of errors for a silent scheduler
             return Look(pending, progress, answers=False)
         now = time.monotonic()
         silent = paused = working = 0
@@ -187,7 +192,7 @@ def _ask_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
     async def ask() -> Any:
         try:
             return await scheduler.identity(n_workers=-1)
-        except TypeError:  # a Dask that always tells of all workers
+        except TypeError:  # an older Dask, which always lists all workers
             return await scheduler.identity()
 
     workers: Mapping[str, Mapping[str, Any]] = client.sync(ask, callback_timeout=ANSWER)["workers"]
@@ -195,17 +200,17 @@ def _ask_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _count_tasks(worker: Mapping[str, Any]) -> int:
-    """How many tasks a worker is at, or gets data for."""
+    """Return how many tasks a worker is executing or fetching data for."""
     metrics = worker.get("metrics") or {}
     counts = metrics.get("task_counts")
-    if counts is None:  # an earlier Dask
+    if counts is None:  # an older Dask
         return int(metrics.get("executing", 0)) + int(metrics.get("in_flight", 0))
     names = ("executing", "flight", "long-running", "fetch")
     return sum(int(counts.get(name, 0)) for name in names)
 
 
 class _Watcher:
-    """A thread that looks at a cluster, and breaks off the work of the one that started it."""
+    """A thread that looks at a cluster, and interrupts the work of the thread that started it."""
 
     def __init__(self, watch: Watch) -> None:
         self.reason: str | None = None
@@ -219,7 +224,7 @@ class _Watcher:
             seen, start = _Seen(), time.monotonic()
             while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
                 ends = None
-                with suppress(Warning):  # in Python, a warning may be an error
+                with suppress(Warning):  # a Python warning may be turned into an error
                     ends = self._watch.look(seen.look(client), time.monotonic() - start)
                 if ends is not None and not self._ended.is_set():
                     self.reason = ends
@@ -237,6 +242,6 @@ class _Watcher:
         if self._in_main and main is not None and hasattr(signal, "pthread_kill"):
             signal.pthread_kill(main, signal.SIGINT)
         else:
-            # Whoever waits for one of these hears that it was cancelled.
+            # Whoever waits for one of these is told that it was cancelled.
             for state in list(client.futures.values()):
                 state.cancel()

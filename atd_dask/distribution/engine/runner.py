@@ -1,4 +1,5 @@
-"""Running pieces of work on a cluster, or here: what does not know which of both it is."""
+"""Runs pieces of work on a cluster or in this process; the code that uses it need not know
+which."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 TASKS_PER_THREAD = 3
-PIECE_BYTES = 2**22  # of one message: the scheduler does nothing else while it reads one
-SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of a cluster
+PIECE_BYTES = 2**22  # of one message; the scheduler does nothing else while it reads one
+SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of the cluster
 
 
 @dataclass(frozen=True)
 class RemoteResults:
-    """Results that stay where they were made. On a cluster they are results of tasks, which Dask
-    makes again when the worker that had them is gone."""
+    """Results that stay where they were computed. On a cluster they are results of tasks, which
+    Dask recomputes if a worker that had them is lost."""
 
     results: Sequence[Any]
     shared: Any
@@ -31,15 +32,15 @@ class RemoteResults:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs independent pieces on a cluster, or here."""
+    """Runs independent pieces on a cluster or in this process."""
 
     client: Client | None = None
 
     def map(
         self, step: Callable[..., Any], shared: Any, pieces: Iterable[Any]
     ) -> Generator[Any, None, None]:
-        """step(shared, piece) for every piece, in order, with a bound on those under way. Closed
-        early, it cancels what is outstanding."""
+        """Yield step(shared, piece) for every piece, in order, with a bound on the tasks under way.
+        Closing the generator cancels outstanding tasks."""
         if self.client is None:
             for piece in pieces:
                 yield step(shared, piece)
@@ -63,7 +64,7 @@ class Runner:
             self.client.cancel([held, *under_way])
 
     def keep(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> RemoteResults:
-        """step(shared, piece) for every piece, whose results are to be asked."""
+        """Compute step(shared, piece) for every piece, and keep the results on the workers."""
         if self.client is None:
             return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
@@ -73,8 +74,9 @@ class Runner:
     def keep_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, *others: RemoteResults
     ) -> RemoteResults:
-        """step(result, shared, *others) for all of the kept results, and kept like them; `others`
-        are results that go with them, one by one. What a result was made from need not be kept."""
+        """Compute step(result, shared, *others) for all kept results, and keep these results too.
+        `others` are kept results that are passed along one by one. What a result was made from need
+        not be kept."""
         rows = list(zip(kept.results, *(other.results for other in others), strict=True))
         if self.client is None:
             return RemoteResults([step(row[0], shared, *row[1:]) for row in rows], shared)
@@ -87,16 +89,16 @@ class Runner:
     def reduce(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
     ) -> Any:
-        """All of the kept results made one: step(results, shared) of so many in a row, then of
-        what these give, and so on. The tree depends on the number of the results alone; on a
-        cluster only its root comes here."""
+        """Combine all kept results: step(results, shared) of several neighbours, then of what that
+        returns, and so on. The tree depends only on the number of results; on a cluster, only its
+        root is sent here."""
         level = list(kept.results)
         while len(level) > 1:
             groups = [level[n : n + n_branches] for n in range(0, len(level), n_branches)]
             if self.client is None:
                 level = [step(group, shared) for group in groups]
             else:
-                # What is added frees memory.
+                # Adding results up frees memory, so it comes first.
                 level = [
                     self._submit(step, number, group, shared, priority=1)
                     for number, group in enumerate(groups)
@@ -106,7 +108,7 @@ class Runner:
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
     ) -> list[Any]:
-        """step(result, shared, question) for all of the kept results, a question each."""
+        """Return step(result, shared, question) for all kept results, with a question for each."""
         if self.client is None:
             pairs = zip(kept.results, questions, strict=True)
             return [step(result, shared, question) for result, question in pairs]
@@ -120,11 +122,11 @@ class Runner:
     def ask(
         self, step: Callable[..., Any], kept: RemoteResults, questions: Iterable[tuple[int, Any]]
     ) -> list[Any]:
-        """step(result, question) for some of the kept results, which are named by their numbers;
-        the answers come in the order of the questions."""
+        """Return step(result, question) for the kept results with these numbers, in the order of
+        the questions."""
         if self.client is None:
             return [step(kept.results[number], question) for number, question in questions]
-        # What waits for an answer goes before what only waits for its turn.
+        # Tasks that somebody waits for come before those in the queue.
         futures = [
             self._submit(step, number, kept.results[number], question, priority=1)
             for number, question in questions
@@ -132,18 +134,18 @@ class Runner:
         return self._gather(futures)
 
     def drop(self, kept: RemoteResults) -> None:
-        """What was kept is not needed any more."""
+        """Release kept results."""
         if self.client is not None:
-            # Not cancelled: the scheduler would also cancel what was made from it, and fails where
-            # nobody wants that any more.
+            # Not cancelled: the scheduler would also cancel what was made from it, and it fails
+            # if nobody needs that any more.
             for future in (*kept.results, kept.shared):
                 future.release()
 
     def start(
         self, step: Callable[..., Any], kept: RemoteResults, question: Any
     ) -> Callable[[], Any]:
-        """Starts step(result, question) for the first of the kept results, beside what is done
-        here; gives the function that waits for the answer."""
+        """Start step(result, question) for the first kept result in the background; return a
+        function that waits for the answer."""
         if self.client is None:
             return lambda: step(kept.results[0], question)
         future = self._submit(step, 0, kept.results[0], question, priority=1)
@@ -157,7 +159,7 @@ class Runner:
         return wait
 
     def _count_slots(self) -> int:
-        """How many tasks may be under way: a cluster may grow and shrink."""
+        """Return how many tasks may be under way: a cluster may grow and shrink."""
         assert self.client is not None
         threads: int = sum(self.client.nthreads().values())
         return TASKS_PER_THREAD * max(threads, 1)
@@ -176,7 +178,7 @@ class Runner:
         packed = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
         if len(packed) <= PIECE_BYTES:
             return self.client.submit(hold, shared, key=key, pure=False)
-        # Not scattered: what a worker was given is lost with it, and no task could make it again.
+        # Not scattered: scattered data is lost with its worker, and no task could recompute it.
         pieces = [
             self._submit(hold, number, packed[start : start + PIECE_BYTES])
             for number, start in enumerate(range(0, len(packed), PIECE_BYTES))
@@ -192,7 +194,7 @@ class Runner:
 
 
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
-    """Runs step() once on every worker that is there."""
+    """Run step() once on every current worker."""
     client.run(step)
 
 
@@ -201,16 +203,16 @@ def _name(step: Callable[..., Any]) -> str:
 
 
 def hold(value: Any, _: Any = None) -> Any:
-    """A value as the result of a task, which Dask makes again when its worker is gone."""
+    """Return a value as the result of a task, which Dask recomputes if its worker is lost."""
     return align(value)
 
 
 def join(pieces: Sequence[bytes]) -> Any:
-    """A value that came in pieces."""
-    return pickle.loads(b"".join(pieces))  # noqa: S301  what was packed here
+    """Return a value that was sent in pieces."""
+    return pickle.loads(b"".join(pieces))  # noqa: S301  packed here
 
 
 def align(value: Any) -> Any:
-    """The same value in memory of its own. What comes over the wire stands at odd addresses there,
-    and for arrays at such an address all kernels would be compiled once more."""
-    return pickle.loads(pickle.dumps(value))  # noqa: S301  what came as a pickle
+    """Return a copy of a value in memory of its own. What arrives over the wire is unaligned, and
+    all kernels would be compiled again for unaligned arrays."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301  it was a pickle before

@@ -30,7 +30,7 @@ def compile_early(client: Client, rehearsal: Callable[[], object]) -> None:
 @contextmanager
 def compile_apart(*rehearsals: Callable[[], object]) -> Iterator[bool]:
     """Compile the kernels in other processes, one for each rehearsal, if the cache is empty; yield
-    whether they do. They end with the block at the latest."""
+    whether they do. They end no later than the block."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         if sys.executable and STORE.is_empty():

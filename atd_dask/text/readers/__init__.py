@@ -27,8 +27,8 @@ def shards(
     A shard refers to a part of a file if that can be read by itself, and otherwise carries a few
     megabytes of data. An unusable record becomes `Skipped`, with the reason and the location; an
     unusable file raises `InputError`. Bytes that are invalid in the source's encoding become
-    U+FFFD, which ends a word; no document is dropped for them. Files that are not `wanted` are left
-    out; it is called right before a file is read.
+    U+FFFD, which ends a word; no document is dropped because of them. Files for which `wanted` is
+    false are left out; it is called right before a file is read.
     """
     if source.format not in TEXT_FORMATS:
         raise _unknown(source, TEXT_FORMATS)

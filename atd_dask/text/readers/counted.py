@@ -53,7 +53,7 @@ def read_vocabulary(source: Source) -> tuple[str, ...] | None:
             raise InputError(f"{path}, line {number}: a vocabulary must have a word on each line")
         if (before := lines.setdefault(word, number)) != number:
             raise InputError(
-                f"{path}, line {number}: a word must stand once in a vocabulary,"
+                f"{path}, line {number}: a word must occur once in a vocabulary,"
                 f" got {word!r} also on line {before}"
             )
     return tuple(lines)

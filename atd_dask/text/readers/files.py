@@ -1,6 +1,7 @@
-"""The files of a source: found, opened, and cut into lines and pieces without holding a whole one.
+"""Finds and opens the files of a source, and cuts them into lines and pieces without holding a
+whole file.
 
-Paths are local or any URL that fsspec knows.
+Paths are local, or any URL that fsspec supports.
 """
 
 from __future__ import annotations
@@ -45,9 +46,8 @@ def want_all(file: File) -> bool:
 
 
 def find_files(path: str, endings: tuple[str, ...]) -> list[File]:
-    """The files that `path` stands for, sorted: itself, what a glob matches, or the files of a
-    folder whose names end with one of `endings`. Hidden files of a folder are left out.
-    """
+    """Return the files that `path` stands for, sorted: itself, what a glob matches, or the files of
+    a folder whose names end with one of `endings`. Hidden files of a folder are left out."""
     fs, root = open_filesystem(path)
     with reachable(path):
         if fs.isfile(root):
@@ -70,10 +70,10 @@ def find_files(path: str, endings: tuple[str, ...]) -> list[File]:
 
 
 def walk_files(path: str) -> Iterator[tuple[File, int]]:
-    """All files under the folder `path` with their sizes; names are relative to it.
+    """Yield all files below the folder `path` with their sizes; names are relative to it.
 
     The files of a folder come first, then its folders, each sorted by name. Hidden files and
-    folders are left out, and so is what is neither: pipes, sockets, links to folders.
+    folders are left out, and so are pipes, sockets and links to folders.
     """
     fs, root = open_filesystem(path)
     with reachable(path):
@@ -90,7 +90,7 @@ def walk_files(path: str) -> Iterator[tuple[File, int]]:
 def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
     with reachable(folder):
         entries = sorted(fs.ls(folder, detail=True), key=lambda entry: str(entry["name"]))
-        # Object stores may list a folder within itself.
+        # Object stores may list a folder inside itself.
         entries = [e for e in entries if _shown(e["name"]) and e["name"].rstrip("/") != folder]
     for entry in entries:
         if entry["type"] == "file" or (entry.get("islink") and fs.isfile(entry["name"])):
@@ -103,8 +103,8 @@ def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a path stands for: a SHA-256 of the names and bytes of all its files, how many files
-    there are, and how many lines, unless some are packed."""
+    """The content that a path stands for: a SHA-256 of the names and bytes of all files, the number
+    of files, and the number of lines unless some are compressed."""
 
     sha256: str
     n_files: int
@@ -112,7 +112,7 @@ class Inputs:
 
 
 def look_at_files(path: str, advance: Callable[[int], None]) -> Inputs:
-    """Reads all files that `path` stands for; `advance` is told how many bytes were read."""
+    """Read all files that `path` stands for; `advance` is called with the number of bytes read."""
     fs, root = open_filesystem(path)
     with reachable(path):
         is_folder = fs.isdir(root)
@@ -135,8 +135,8 @@ def look_at_files(path: str, advance: Callable[[int], None]) -> Inputs:
 
 @contextmanager
 def open_file(url: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if it is named as a gzip file. A file that cannot be opened or
-    read to its end is an `InputError`."""
+    """Open a file for reading, decompressing it if its name says that it is a gzip file. Raises
+    InputError if it cannot be opened or read to its end."""
     with readable(url), fsspec.open(url, "rb") as file:
         if url.lower().endswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked:
@@ -147,12 +147,12 @@ def open_file(url: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """What goes wrong inside while a file is read becomes an `InputError` that names the file."""
+    """Turn errors while reading a file into an `InputError` that names the file."""
     path = clean_text(path)
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(f"{path} must be there to be read, but there is no such file") from error
+        raise InputError(f"{path} must exist to be read, but there is no such file") from error
     except NotADirectoryError as error:
         raise InputError(f"{path} must be a folder, but is a file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -165,7 +165,7 @@ def readable(path: str) -> Iterator[None]:
 
 @contextmanager
 def reachable(path: str) -> Iterator[None]:
-    """As `readable`, around calls of a file system alone: a remote one may raise anything."""
+    """Like `readable`, but only for calls of a file system: a remote one may raise anything."""
     with readable(path):
         try:
             yield
@@ -178,7 +178,7 @@ def reachable(path: str) -> Iterator[None]:
 
 
 def open_filesystem(path: str) -> tuple[Any, str]:
-    """The file system of a path, and the path on it."""
+    """Return the file system of a path, and the path on it."""
     try:
         fs, root = url_to_fs(path)
     except (ValueError, ImportError) as error:
@@ -191,25 +191,25 @@ def basename(path: str) -> str:
 
 
 def relative_name(path: str, base: str) -> str:
-    """A path below `base`, as clean text."""
+    """Return a path relative to `base`, as clean text."""
     return clean_text(path.removeprefix(base).lstrip("/"))
 
 
 def clean_text(text: str) -> str:
-    """Text that UTF-8 can hold: lone surrogates, as JSON escapes and file names may bring them,
-    become U+FFFD."""
+    """Return text that can be encoded as UTF-8: lone surrogates, which JSON escapes and file names
+    may contain, become U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def clean_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Labels as they can be named and kept: tabs, ends of lines and other control characters become
-    a blank, and what is empty then is no label. No document is lost for them."""
+    """Return labels that can be named and stored: tabs, line ends and other control characters
+    become blanks, and empty labels are dropped. No document is lost because of them."""
     cleaned = (_CONTROLS.sub(" ", label).strip() for label in labels)
     return tuple(label for label in cleaned if label)
 
 
 def read_blocks(file: IO[bytes], size: int | None = None) -> Iterator[bytes]:
-    """The next `size` bytes of a file, or all that are left, in blocks."""
+    """Yield the next `size` bytes of a file, or all that are left, in blocks."""
     while size is None or size > 0:
         block = file.read(BLOCK if size is None else min(BLOCK, size))
         if not block:
@@ -220,7 +220,8 @@ def read_blocks(file: IO[bytes], size: int | None = None) -> Iterator[bytes]:
 
 
 def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
-    """The lines without their ends; None for one of more than `max_bytes`, which is not held."""
+    """Yield the lines without their ends; None for a line of more than `max_bytes`, which is not
+    held in memory."""
     rest, too_long = b"", False
     for block in blocks:
         first, *others = block.split(b"\n")
@@ -235,9 +236,9 @@ def split_lines(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | Non
 
 
 def cut_pieces(file: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Pieces of whole lines, each with the number of its first line, counted from 1.
+    """Yield pieces of whole lines, each with the number of its first line, counted from 1.
 
-    A line of more than `max_bytes` is cut down to one byte more than that, which is still too much.
+    A line of more than `max_bytes` is cut to one byte more than that, which is still too long.
     """
     number, held = 1, b""
     for block in iter(lambda: file.read(PIECE), b""):
@@ -255,12 +256,13 @@ def cut_pieces(file: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 
 def count_lines(data: bytes) -> int:
-    """How many lines end in `data`; many times faster than `bytes.count`."""
+    """Return how many lines end in `data`; many times faster than `bytes.count`."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
 
 
 def _url(fs: Any, path: str, given: str | None = None) -> str:
-    """What opens `path` from any process: absolute where local, else as given or with its URL."""
+    """Return what opens `path` from any process: an absolute path if it is local, otherwise a
+    URL."""
     if isinstance(fs, LocalFileSystem):
         return str(Path(path).absolute())
     return given or str(fs.unstrip_protocol(path))

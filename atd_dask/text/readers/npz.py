@@ -1,4 +1,4 @@
-"""A sparse matrix as scipy saves it: a row for each document, a column for each word."""
+"""A sparse matrix as SciPy saves it: a row for each document, a column for each word."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from atd_dask.text.readers.counted import (
 )
 from atd_dask.text.readers.files import readable
 
-MOST_UNPACKED = 2**30  # bytes that may be packed as tightly as can be
-MOST_TIMES = 100  # how much larger anything else may become
+MOST_UNPACKED = 2**30  # bytes that may have any compression ratio
+MOST_TIMES = 100  # the largest compression ratio of anything larger
 
 _LARGEST = 2**31 - 1  # of a term or a count in a CountBatch
 
 
 def open_corpus(source: Source, path: str) -> CountedCorpus:
-    """The documents of the matrix, which is held in memory while they are read."""
+    """Open the documents of a matrix, which is held in memory while they are read."""
     vocabulary = read_vocabulary(source)
     n_words = len(vocabulary) if vocabulary is not None else None
     return CountedCorpus(vocabulary, partial(_read_batches, source, path, n_words), path)
@@ -51,7 +51,8 @@ def _read_batches(source: Source, path: str, n_words: int | None) -> Iterator[Co
 
 
 def _load(path: str) -> Any:
-    """The matrix as CSR with ascending columns, repeated entries added up and zeros left out."""
+    """Return the matrix as CSR with ascending columns, repeated entries added up and zeros left
+    out."""
     from scipy import sparse
 
     with readable(path), fsspec.open(path, "rb") as file:
@@ -72,7 +73,7 @@ def _load(path: str) -> Any:
             zipfile.BadZipFile,
             zlib.error,
         ) as error:
-            # NumPy takes whatever it does not know for a pickle, and says how to trust it.
+            # NumPy takes anything it does not know for a pickle, and says how to load it.
             reason = "it is none" if "pickle" in str(error) else str(error) or "it is too large"
             raise InputError(
                 f"{path} must be a sparse matrix of numbers as scipy saves it: {reason}"
@@ -83,7 +84,8 @@ def _load(path: str) -> Any:
 
 
 def _check_size(file: IO[bytes]) -> None:
-    """A packed file of nothing but zeros can be a thousand times as large when it is unpacked."""
+    """Check the size of a compressed file: one of nothing but zeros can be a thousand times as
+    large when it is decompressed."""
     if not zipfile.is_zipfile(file):
         file.seek(0)
         return

@@ -1,4 +1,4 @@
-"""Parquet files: a shard for every row group."""
+"""Parquet files: a shard for each row group."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from atd_dask.text.readers.records import TOO_LARGE, check_columns, make_documen
 ENDINGS = (".parquet", ".pq")
 
 MOST_ROWS = 2**20  # of a row group, unless it has more bytes than that
-MOST_UNPACKED = 2**28  # bytes of a row group that may be packed as tightly as can be
-MOST_TIMES = 100  # how much larger than the file anything else may become
+MOST_UNPACKED = 2**28  # bytes of a row group that may have any compression ratio
+MOST_TIMES = 100  # the largest compression ratio of anything larger
 
 _BATCH_ROWS = 1024
 
@@ -57,14 +57,14 @@ class RowGroup:
 def shards(
     source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
 ) -> Iterator[RowGroup]:
-    """The row groups of every file."""
+    """Yield the row groups of every file."""
     for file in filter(wanted, find_files(path, ENDINGS)):
         with open_file(file.url) as stream:
             packed = stream.seek(0, os.SEEK_END)
         with _open_parquet(file) as parquet:
             check_columns(parquet.schema_arrow.names, source, file.url)
             groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
-            # Not what is said of a column: asked for it, a damaged file ends the process.
+            # Without the metadata of columns: reading it from a damaged file may crash the process.
             sizes = [_check_size(group, n, file, packed) for n, group in enumerate(groups)]
         first_row = 1
         for number, size in enumerate(sizes):
@@ -74,25 +74,25 @@ def shards(
 
 @contextmanager
 def _open_parquet(file: File, *repeated: str) -> Iterator[Any]:
-    """The file; of the columns in which values are `repeated` each is held once."""
+    """Open a file; in `repeated` columns, equal values share memory."""
     url = clean_text(file.url)
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise InputError(
-            f"{url} can be read with the extra parquet alone: pip install 'atd-dask[parquet]'"
+            f"{url} can be read only with the extra parquet: pip install 'atd-dask[parquet]'"
         ) from error
     try:
         with open_file(file.url) as stream:
             yield ParquetFile(stream, read_dictionary=list(repeated))
-    except (ArrowException, UnicodeError) as error:  # a damaged name is no text
+    except (ArrowException, UnicodeError) as error:  # a damaged name is not text
         raise InputError(f"{url} must be a whole Parquet file, but is not: {error}") from error
 
 
 def _check_size(group: Any, number: int, file: File, packed: int) -> int:
-    """How many rows a group has: a few bytes can say that a value is repeated any number of times,
-    and that some of them become gigabytes."""
+    """Return how many rows a group has. A few bytes can say that a value is repeated any number of
+    times, and become gigabytes."""
     place = f"{clean_text(file.url)}, row group {number}"
     if group.num_rows > max(MOST_ROWS, group.total_byte_size):
         raise InputError(
@@ -108,7 +108,8 @@ def _check_size(group: Any, number: int, file: File, packed: int) -> int:
 
 
 def _values(column: Any, encoding: str) -> list[object]:
-    """The values of a column. Strings go through bytes: nobody has checked that they are UTF-8."""
+    """Return the values of a column. Strings are read as bytes, because nobody has checked that
+    they are UTF-8."""
     from pyarrow import ArrowInvalid, binary, list_, types
 
     if types.is_dictionary(column.type):

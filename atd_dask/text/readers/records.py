@@ -1,4 +1,4 @@
-"""A record of named values, from whatever format, to a document."""
+"""Turns a record of named values, from any format, into a document."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _DEFAULTS = Source(format="")
 # The keys that name the fields of a document.
 FIELDS = ("text_field", "id_field", "labels_field", "date_field")
 
-# So many fields are named where one is missed.
+# How many fields are listed if one is missing.
 MOST_NAMES = 10
 
 
 def make_document(
     record: Mapping[str, object], source: Source, location: str, fallback_id: str
 ) -> Document | Skipped:
-    """The document of a record.
+    """Return the document of a record, or why it is skipped.
 
-    The text must be a string. The id is text or a number; where it is missing, null or empty, the
+    The text must be a string. The id is text or a number; if it is missing, null or empty, the
     document gets `fallback_id`. Labels are a string, split at white space, or a list. A date may be
     missing, null or empty.
     """
@@ -49,22 +49,22 @@ def make_document(
 
 
 def check_columns(names: Sequence[str], source: Source, location: str) -> None:
-    """A table must have the text column, and those that the user named; none of them twice."""
+    """Check that a table has the text column and those that the user named, each only once."""
     for key in FIELDS:
         name = getattr(source, key)
         if name is None:
             continue
         times = list(names).count(name)
         if times > 1:
-            raise InputError(f"column {name} ({key}) must stand once in {location}, got {times}")
+            raise InputError(f"column {name} ({key}) must occur once in {location}, got {times}")
         if not times and (key == "text_field" or name != getattr(_DEFAULTS, key)):
             columns = list_names(names)
             raise InputError(f"{location} must have the column {name} ({key}), got {columns}")
 
 
 def check_fields(records: Iterable[Mapping[str, object]], source: Source) -> None:
-    """Some record must have the text field, and those that the user named. As a rule the first has
-    them all, and no other is looked at."""
+    """Check that some record has the text field, and those that the user named. Usually the first
+    record has them all, and no other is read."""
     wanted = {
         key: name
         for key in FIELDS
@@ -86,13 +86,15 @@ def check_fields(records: Iterable[Mapping[str, object]], source: Source) -> Non
 
 
 def list_names(names: Sequence[str]) -> str:
-    """The first names of fields, each cut: what is read with the wrong format has no end."""
+    """Return the first names of fields, shortened: a file read in the wrong format may have very
+    long ones."""
     shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in names[:MOST_NAMES]]
     return clean_text(", ".join(shown)) + (" …" if len(names) > MOST_NAMES else "")
 
 
 def check_encoding(source: Source) -> None:
-    """Lines and columns are found before text is decoded, so ASCII bytes must mean themselves."""
+    """Check that an encoding leaves ASCII bytes as they are, because lines and columns are found
+    before text is decoded."""
     # An escape such as \n is two characters; whatever else comes is replaced, not refused.
     samples = (b"\\n", bytes(range(128)))
     try:

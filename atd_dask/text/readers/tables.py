@@ -1,7 +1,7 @@
 """Tables as text, `csv` and `tsv`, with a header row, plain or as `.gz`.
 
-A quoted field may span lines, so a file cannot be cut without parsing it: the rows travel with the
-shards. Quoting is that of Python's csv module in both formats.
+A quoted field may span lines, so a file cannot be cut without parsing it, and shards carry their
+rows. Quoting is that of Python's csv module in both formats.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 # The line a row starts on, and its fields or the reason why it is skipped.
 Row = tuple[int, tuple[str, ...] | str]
 
-# Fed after the last line: it comes back as a row of its own unless a quoted field is still open.
+# Fed after the last line: it is returned as a row of its own unless a quoted field is still open.
 _END = "\0end"
 
 
@@ -60,9 +60,9 @@ class Rows:
 def shards(
     source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
 ) -> Iterator[Rows]:
-    """Groups of rows of every file. Empty lines are no rows."""
-    # The limit of the csv module holds for the process and is too low for documents. It is only
-    # ever raised; the bound that counts is kept for whole rows by `_Feed`.
+    """Yield groups of rows of every file. Empty lines are ignored."""
+    # The limit of the csv module applies to the whole process and is too low for documents, so it
+    # is raised. `_Feed` enforces the limit for whole rows.
     csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
     for file in filter(wanted, find_files(path, (f".{source.format}", f".{source.format}.gz"))):
         with open_file(file.url) as stream:
@@ -80,7 +80,7 @@ class _TooLargeError(Exception):
 
 
 class _Feed(Iterator[str]):
-    """The lines of a file for the csv reader, with an eye on the row that they make."""
+    """The lines of a file for the csv reader; it keeps track of the size of the current row."""
 
     def __init__(self, stream: IO[bytes], encoding: str, max_bytes: int) -> None:
         self._lines = split_lines(read_blocks(stream), max_bytes)
@@ -91,13 +91,13 @@ class _Feed(Iterator[str]):
         self.ended = False
 
     def start_row(self) -> int:
-        """Begins a row; gives the number of its first line."""
+        """Begin a row, and return the number of its first line."""
         self._size = self._quotes = 0
         return self.line + 1
 
     def skip_row(self) -> None:
-        """Passes the rest of a row that is too large. Within a line that is too large by itself
-        the quotation marks are not known; the row is taken to end with that line."""
+        """Skip the rest of a row that is too large. In a line that is too large by itself,
+        quotation marks are not known; the row is assumed to end with that line."""
         while self._quotes % 2 and not self.ended:
             try:
                 next(self)

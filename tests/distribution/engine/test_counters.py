@@ -23,7 +23,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra metrics")
 
 
 def keep(path: Path, job: str, **amounts: int) -> list[str]:
-    """A job that counts; what it has to warn of."""
+    """A job that counts; returns its warnings."""
     warnings: list[str] = []
     with keep_counts(str(path), job, warnings.append):
         count(**amounts)

@@ -28,7 +28,7 @@ def test_a_loss_is_a_sentence_with_the_remedy(error: BaseException, sentence: st
     told = explain_failure(error)
     assert isinstance(told, ClusterError)
     assert sentence in str(told)
-    assert str(told).endswith("then run the same command again to go on")
+    assert str(told).endswith("then run the same command again to resume")
     assert "Error" not in str(told)
 
 

@@ -1,4 +1,4 @@
-"""What is found out about real clusters."""
+"""What is observed about real clusters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from atd_dask.distribution.engine import observation
 from atd_dask.distribution.engine.lazy_client import LazyClient, find_open, when_open
 from atd_dask.distribution.engine.observation import (
-    ClusterFacts,
     check_memory,
     compare_versions,
     describe_cluster,
@@ -23,6 +22,7 @@ from atd_dask.distribution.engine.observation import (
     report_performance,
 )
 from atd_dask.errors import SchedulerError
+from atd_dask.run_types import ClusterFacts
 from tests.clusters import local_client
 
 # A worker where atd_dask is not installed.

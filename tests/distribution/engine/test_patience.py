@@ -21,7 +21,7 @@ GONE = "the cluster has no workers"
 
 
 def follow(looks: list[Look], limit: float = 60.0) -> tuple[list[str], str | None]:
-    """What is said of looks that are two seconds apart, and how it ends."""
+    """What is said about looks that are two seconds apart, and how it ends."""
     lines: list[str] = []
     watch = Watch(limit, lines.append, lines.append)
     for number, look in enumerate(looks):
@@ -35,9 +35,9 @@ def test_after_ten_seconds_it_says_what_it_waits_for_and_how_long() -> None:
     lines, ends = follow([Look(pending=3, progress=1)] * 12)
     assert ends is None
     assert lines == [
-        "no result for 10 s: the cluster has no workers: start some, or see why they do not come;"
+        "no result for 10 s: the cluster has no workers: start some, or find out why none arrive;"
         " the job ends in 52 s if that stays so, and can be resumed",
-        "no result for 20 s: the cluster has no workers: start some, or see why they do not come;"
+        "no result for 20 s: the cluster has no workers: start some, or find out why none arrive;"
         " the job ends in 42 s if that stays so, and can be resumed",
     ]
 
@@ -47,7 +47,7 @@ def test_it_does_not_wait_for_ever() -> None:
     assert len(lines) == 3
     assert ends is not None
     assert ends.startswith(f"gave up after 60 s: {GONE}")
-    assert ends.endswith("; then run the same command again to go on")
+    assert ends.endswith("; then run the same command again to resume")
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_it_does_not_wait_for_ever() -> None:
     [
         (Look(1, 1, answers=False), "the scheduler does not answer"),
         (Look(1, 1, workers=2, paused=2), "the memory of all 2 workers is nearly full"),
-        (Look(1, 1, workers=2, silent=2), "none of the 2 workers has been heard of for 10 s"),
-        (Look(1, 1, workers=2), "none of the 2 workers is at work"),
+        (Look(1, 1, workers=2, silent=2), "none of the 2 workers has been heard from for 10 s"),
+        (Look(1, 1, workers=2), "none of the 2 workers is working"),
     ],
 )
 def test_what_it_waits_for(look: Look, sentence: str) -> None:
@@ -69,9 +69,7 @@ def test_what_it_waits_for(look: Look, sentence: str) -> None:
 def test_a_long_task_is_told_and_never_broken_off() -> None:
     lines, ends = follow([Look(1, 1, workers=3, working=2, silent=1)] * 2000)
     assert ends is None
-    assert lines[0] == (
-        "no result for 10 s: 2 of 3 workers (1 not heard of) are at work on long tasks"
-    )
+    assert lines[0] == ("no result for 10 s: 2 of 3 workers (1 silent) are working on long tasks")
     assert len(lines) < 10
 
 

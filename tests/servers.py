@@ -1,0 +1,31 @@
+"""HTTP servers on this machine for tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+
+class Silent:
+    """A handler that logs nothing."""
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def serve(handler: type[BaseHTTPRequestHandler], **attributes: Any) -> Iterator[Any]:
+    """A server in a thread, with attributes for its handler, until the block ends."""
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    vars(server).update(attributes)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
