@@ -52,7 +52,8 @@ class CountBatch:
     """Consecutive documents, as rows of a CSR matrix.
 
     A row has each term once, in ascending order unless stated otherwise, and no zeros. `texts` has
-    the text of each document in UTF-8 if texts are kept.
+    the text of each document in UTF-8 if texts are kept. Terms and counts may be of a narrower type
+    while they wait; see `pack`.
     """
 
     ids: Sequence[str]
@@ -65,6 +66,15 @@ class CountBatch:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __sizeof__(self) -> int:
+        arrays = (self.indptr, self.terms, self.counts)
+        texts = sum(map(len, self.texts or ()))
+        return sum(array.nbytes for array in arrays) + 150 * len(self.ids) + texts
+
+    def pack(self) -> CountBatch:
+        """Return the same documents in less memory."""
+        return replace(self, terms=_narrow(self.terms), counts=_narrow(self.counts))
 
     def take_documents(self, keep: NDArray[np.bool_]) -> CountBatch:
         """Return the documents where `keep` (documents) is true, in order."""
@@ -85,16 +95,24 @@ class CountBatch:
         The terms of a document are in no particular order afterwards; see `sort`.
         """
         terms = numbers[self.terms]
+        counts = self.counts
+        if counts.dtype.itemsize < 4:  # packed
+            counts = counts.astype(np.int32)
         keep = terms >= 0
         if keep.all():
-            return replace(self, terms=terms)
+            return replace(self, terms=terms, counts=counts)
         indptr = _offsets(keep)[self.indptr]
-        return replace(self, indptr=indptr, terms=terms[keep], counts=self.counts[keep])
+        return replace(self, indptr=indptr, terms=terms[keep], counts=counts[keep])
 
     def sort(self, n_terms: int) -> CountBatch:
         """Return all documents, with their terms in ascending order."""
         from scipy.sparse import csr_array
 
+        ascends = np.ones(len(self.terms) + 1, dtype=np.bool_)
+        ascends[1:-1] = self.terms[1:] > self.terms[:-1]
+        ascends[self.indptr] = True
+        if ascends.all():
+            return self
         # Converting there and back is two bucket sorts, so the time is linear in the entries.
         matrix = csr_array(
             (self.counts, self.terms, self.indptr), shape=(len(self), n_terms)
@@ -153,6 +171,15 @@ def name_numbers(n_words: int, where: str) -> tuple[str, ...]:
             f" has {n_words}"
         )
     return tuple(map(str, range(n_words)))
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Return integers in one or two bytes each, if they fit."""
+    if values.min(initial=0) >= 0:
+        for narrow in (np.uint8, np.uint16):
+            if values.max(initial=0) <= np.iinfo(narrow).max:
+                return values.astype(narrow)
+    return values
 
 
 def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:

@@ -337,9 +337,10 @@ def _mix(value):
 
 
 def sign_document(document, keys, multipliers, n_bands):
-    """The signatures of a document (term to count): of the whole, and of each band."""
+    """The signatures of a document (term to count): of the whole, and of each band; and a sketch,
+    the last bit of each hash."""
     if len(document) < 5:
-        return 0, [0] * n_bands
+        return 0, [0] * n_bands, [0, 0]
     tokens = [
         _mix((keys[term] + (i + 1) * 0x9E3779B97F4A7C15) % 2**64)
         for term, count in document.items()
@@ -347,7 +348,7 @@ def sign_document(document, keys, multipliers, n_bands):
     ]
     whole = max(_mix(sum(tokens) % 2**64), 1)
     if len(document) < 20:
-        return whole, [0] * n_bands
+        return whole, [0] * n_bands, [0, 0]
     least = [
         min((factor * (token >> 32) + summand) % 2**32 for token in tokens)
         for factor, summand in zip(*multipliers, strict=True)
@@ -358,8 +359,28 @@ def sign_document(document, keys, multipliers, n_bands):
         joined = band + 1
         for value in least[band * size : (band + 1) * size]:
             joined = _mix(joined ^ ((value + 0x9E3779B97F4A7C15) % 2**64))
-        bands.append(max(joined, 1))
-    return whole, bands
+        bands.append(max(joined >> 32, 1))
+    bits = [value % 2 for value in least]
+    sketch = [sum(bit << n for n, bit in enumerate(bits[k : k + 64])) for k in (0, 64)]
+    return whole, bands, sketch
+
+
+def hash_contents(document, keys):
+    """A hash of a document's words and counts, whatever their order."""
+    hashes = [_mix((keys[t] + 0x9E3779B97F4A7C15) % 2**64) * n for t, n in document.items()]
+    return sum(hashes) % 2**64
+
+
+def shortlist(signatures, least):
+    """The documents that share a signature with another and agree with it in enough bits."""
+    listed = set()
+    for i, (whole, bands, sketch) in enumerate(signatures):
+        for j, (other_whole, other_bands, other_sketch) in enumerate(signatures[:i]):
+            n_unequal = sum((a ^ b).bit_count() for a, b in zip(sketch, other_sketch, strict=True))
+            shared = any(a == b != 0 for a, b in zip(bands, other_bands, strict=True))
+            if whole == other_whole != 0 or (shared and 120 - n_unequal >= least):
+                listed |= {i, j}
+    return sorted(listed)
 
 
 def cross_fitted(n_docs, n_folds, gain):

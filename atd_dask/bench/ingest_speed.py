@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atd_dask.bench.usage import Row, Usage, measure
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.run_config import CorpusConfig, RunConfig
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.kernels.streams import open_stream
@@ -26,21 +27,24 @@ if TYPE_CHECKING:
 
 N_TOKENS = 100
 N_WORDS = 50_000
+WORKERS = (1, 2)
+COMPILING = 1_000  # documents that are ingested before anything is measured
 
 
 def bench_ingest(n_docs: int, ingest: Ingest, progress: Progress) -> list[Row]:
-    """Measure ingest of generated documents from jsonl, and scikit-learn's CountVectorizer on the
-    same text with the same tokeniser."""
+    """Measure ingest of generated documents from jsonl with one worker and with two, and
+    scikit-learn's CountVectorizer on the same text with the same tokeniser."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         path = Path(folder, "documents.jsonl")
         with progress.task("write documents", n_docs, "documents") as task:
             for n_written in write_documents(path, n_docs):
                 task.advance(n_written)
-        few = Path(folder, "few.jsonl")
-        with path.open("rb") as source:
-            few.write_bytes(b"".join(source.readline() for _ in range(10)))
+        for name, n_lines in (("few", 10), ("some", COMPILING)):
+            with path.open("rb") as source:
+                lines = b"".join(source.readline() for _ in range(n_lines))
+            Path(folder, f"{name}.jsonl").write_bytes(lines)
         return [
-            _ingest_row(path, few, n_docs, folder, ingest, progress),
+            *(_ingest_row(Path(folder), n_docs, workers, ingest, progress) for workers in WORKERS),
             _vectorizer_row(path, n_docs, progress),
         ]
 
@@ -64,17 +68,22 @@ def write_documents(path: Path, n_docs: int, seed: int = 1) -> Iterator[int]:
             yield size
 
 
-def _ingest_row(
-    path: Path, few: Path, n_docs: int, folder: str, ingest: Ingest, progress: Progress
-) -> Row:
-    corpus = CorpusConfig(
-        train=Source(format="jsonl", path=str(path)), test=Source(format="jsonl", path=str(few))
-    )
-    config = RunConfig(name="bench", output=str(Path(folder, "output")), corpus=corpus)
-    with connect() as client, measure() as usage:
-        summary = ingest(config, client, progress)
+def _ingest_row(folder: Path, n_docs: int, workers: int, ingest: Ingest, progress: Progress) -> Row:
+    def configure(name: str) -> RunConfig:
+        train, few = (
+            Source(format="jsonl", path=str(folder / f"{n}.jsonl")) for n in (name, "few")
+        )
+        output = str(folder / f"output-{name}-{workers}")
+        return RunConfig(name="bench", output=output, corpus=CorpusConfig(train=train, test=few))
+
+    options = ClusterOptions(local=LocalOptions(workers=workers, threads=1))
+    with connect(options) as client:
+        ingest(configure("some"), client, progress)  # what is not compiled yet
+        with measure() as usage:
+            summary = ingest(configure("documents"), client, progress)
     assert summary["train"].documents + summary["validation"].documents == n_docs
-    return _row("atd-dask ingest, stores written", n_docs, usage)
+    number = "1 worker" if workers == 1 else f"{workers} workers"
+    return _row(f"atd-dask ingest, {number}, stores written", n_docs, usage)
 
 
 def _vectorizer_row(path: Path, n_docs: int, progress: Progress) -> Row:
@@ -101,6 +110,7 @@ def _row(name: str, n_docs: int, usage: Usage) -> Row:
         "documents": n_docs,
         "seconds": round(usage.seconds, 1),
         "cpu_seconds": round(usage.cpu_seconds, 1),
+        "client_cpu_seconds": round(usage.own_cpu_seconds, 1),
         "documents_per_cpu_second": round(n_docs / usage.cpu_seconds),
         "peak_gigabytes": round(usage.peak_bytes / 1e9, 2),
     }

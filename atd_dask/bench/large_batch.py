@@ -1,15 +1,18 @@
-"""Measures detection in a large batch: time, memory, and whether the planted documents are found.
+"""Measures training on generated documents and detection in a large batch: time, memory, and
+whether the planted groups are found.
 
-There are ten normal topics over 5,000 words. A document of the batch has about 100 words, most of
-them from one of the topics. Half of the words of a planted document come from a new topic.
+Normal topics share the frequencies of words, but in each some words are far more frequent. A
+document has about 100 words, most of them from one topic. Half of the words of a planted document
+come from the new topic of its group.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,127 +32,195 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import CorpusWriter
 
 if TYPE_CHECKING:
+    from atd_dask.kernels.detection_rules import FoundCluster
     from atd_dask.progress import Progress
 
-N_WORDS = 5_000
-N_TOPICS = 10
 MEAN_LENGTH = 100
 PLANTED_SHARE = 0.5
-N_TRAIN = 5_000
-N_VALIDATION = 1_000
-N_PLANTED = 200
 AT_ONCE = 10_000
+TRAINED_TO_VALIDATION = 5  # documents
 
 REPLICATES = 100  # of B2: enough for the level 0.01
 
+Rows = NDArray[np.int64]
 
-def bench_batch(n_docs: int, progress: Progress) -> list[Row]:
-    """Find the first cluster of a generated batch, with two workers of one thread each."""
+
+@dataclass(frozen=True)
+class Shape:
+    """What generated documents are like."""
+
+    n_words: int = 5_000
+    n_topics: int = 10
+    n_groups: int = 1  # planted in the batch, each with a topic of its own
+
+
+@dataclass(frozen=True)
+class LargeBatch:
+    """What is to be measured. Without held-out searches there are as many clusters as groups."""
+
+    n_docs: int
+    n_train: int = 5_000
+    shape: Shape = Shape()
+    group_size: int = 200
+    n_orders: int = 1  # numbers of topics that are tried
+    n_searches: int = 0
+
+
+def bench_batch(given: LargeBatch, progress: Progress) -> list[Row]:
+    """Train on generated documents, and find the groups of a generated batch, with two workers of
+    one thread each."""
+    shape = given.shape
     rules = make_rules(
         DetectionConfig(
-            # Searches in held-out documents would need twice as many normal documents.
-            significance=SignificanceConfig(replicates=REPLICATES, searches=0),
-            max_clusters=1,
+            significance=SignificanceConfig(replicates=REPLICATES, searches=given.n_searches),
+            max_clusters=None if given.n_searches else shape.n_groups,
         )
     )
-    planted = choose_planted(n_docs)
+    planted = choose_planted(given.n_docs, given.group_size * shape.n_groups)
+    sizes = {
+        "train": given.n_train,
+        "validation": given.n_train // TRAINED_TO_VALIDATION,
+        "test": given.n_docs,
+    }
     options = ClusterOptions(local=LocalOptions(workers=2, threads=1))
     with (
         tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
         connect(options) as client,
         measure() as usage,
     ):
-        with progress.task("write documents", N_TRAIN + N_VALIDATION + n_docs, "documents") as task:
+        with progress.task("write documents", sum(sizes.values()), "documents") as task:
             stores = {
-                part: write_part(Path(folder, part), part, size, rows, task.advance)
-                for part, size, rows in (
-                    ("train", N_TRAIN, planted[:0]),
-                    ("validation", N_VALIDATION, planted[:0]),
-                    ("test", n_docs, planted),
+                part: write_part(
+                    Path(folder, part),
+                    part,
+                    size,
+                    planted if part == "test" else planted[:0],
+                    task.advance,
+                    shape,
                 )
+                for part, size in sizes.items()
             }
-        with measure() as training:
-            orders = OrderRange(N_TOPICS, N_TOPICS)
-            given = Training(stores["train"], orders, Convergence(), seed=1)
-            table = choose_best(train_restarts(given, 1, client))
+        with measure() as training, progress.task("train") as task:
+            orders = OrderRange(shape.n_topics + given.n_orders // 2, _least_order(given))
+            given_training = Training(stores["train"], orders, Convergence(), seed=1)
+            table = choose_best(
+                train_restarts(given_training, 1, client, on_progress=lambda *_: task.advance())
+            )
         with (
             watch_detection(progress, rules.replicates, rules.searches) as on_progress,
             measure() as detection,
         ):
             found = detect(table, stores["test"], stores, rules, 1, client, on_progress=on_progress)
-    documents = set(found[0].documents) if found and found[0].significant else set()
     return [
         {
-            "documents": n_docs,
+            "train": given.n_train,
+            "documents": given.n_docs,
             "entries": stores["test"].n_entries,
             "training_seconds": round(training.seconds, 1),
+            "training_cpu_seconds": round(training.cpu_seconds, 1),
+            "topics": table.n_topics,
             "seconds": round(detection.seconds, 1),
             "cpu_seconds": round(detection.cpu_seconds, 1),
             "peak_gigabytes": round(usage.peak_bytes / 1e9, 2),
             "planted": len(planted),
-            "found": len(documents & set(planted.tolist())),
-            "others": len(documents - set(planted.tolist())),
+            **compare(found, planted, shape.n_groups),
         }
     ]
 
 
-def choose_planted(n_docs: int) -> NDArray[np.int64]:
+def _least_order(given: LargeBatch) -> int:
+    return given.shape.n_topics + given.n_orders // 2 - given.n_orders + 1
+
+
+def compare(found: Sequence[FoundCluster], planted: Rows, n_groups: int) -> Mapping[str, int]:
+    """Count the planted documents in significant clusters, the others there, and the groups that
+    most documents of such a cluster belong to."""
+    groups = {row: index % n_groups for index, row in enumerate(planted.tolist())}
+    documents: set[int] = set()
+    found_groups = set()
+    for cluster in found:
+        if cluster.significant:
+            documents.update(cluster.documents)
+            owners = [groups[row] for row in cluster.documents if row in groups]
+            for group in set(owners):
+                if 2 * owners.count(group) > len(cluster.documents):
+                    found_groups.add(group)
+    return {
+        "found": len(documents & groups.keys()),
+        "others": len(documents - groups.keys()),
+        "groups": n_groups,
+        "groups_found": len(found_groups),
+    }
+
+
+def choose_planted(n_docs: int, n_planted: int) -> Rows:
     """Choose the rows of the planted documents, spread over the batch."""
-    n_planted = min(N_PLANTED, n_docs // 10)
+    n_planted = min(n_planted, n_docs // 10)
     return np.arange(n_planted) * (n_docs // max(n_planted, 1))
 
 
 def write_part(
-    path: Path, part: str, n_docs: int, planted: NDArray[np.int64], advance: Any
+    path: Path,
+    part: str,
+    n_docs: int,
+    planted: Rows,
+    advance: Callable[[int], None],
+    shape: Shape,
 ) -> CorpusStore:
     """Write documents batch by batch, to save memory."""
-    with CorpusWriter(path, [f"w{word:04d}" for word in range(N_WORDS)]) as writer:
-        for batch in draw_documents(part, n_docs, planted):
+    with CorpusWriter(path, [f"w{word:05d}" for word in range(shape.n_words)]) as writer:
+        for batch in draw_documents(part, n_docs, planted, shape):
             writer.append(batch)
             advance(len(batch))
     return CorpusStore.open(path)
 
 
-def draw_documents(part: str, n_docs: int, planted: NDArray[np.int64]) -> Iterator[CountBatch]:
+def draw_documents(part: str, n_docs: int, planted: Rows, shape: Shape) -> Iterator[CountBatch]:
     stream = open_stream(1, f"bench/batch/{part}")
-    running = np.cumsum(draw_topics(), axis=1)
+    running = np.cumsum(draw_topics(shape), axis=1)
     running /= running[:, -1:]
+    n_words = shape.n_words
     for first in range(0, n_docs, AT_ONCE):
         size = min(AT_ONCE, n_docs - first)
         lengths = stream.poisson(MEAN_LENGTH, size)
-        topics = np.repeat(stream.integers(N_TOPICS, size=size), lengths)
+        topics = np.repeat(stream.integers(shape.n_topics, size=size), lengths)
         documents = np.repeat(np.arange(size), lengths)
+        index = np.searchsorted(planted, documents + first)
         unusual = np.isin(documents + first, planted)
         unusual &= stream.random(len(documents)) < PLANTED_SHARE
-        topics[unusual] = N_TOPICS
+        topics[unusual] = shape.n_topics + index[unusual] % shape.n_groups
         uniform = stream.random(len(documents))
         words = np.zeros(len(documents), np.int64)
-        for topic in range(N_TOPICS + 1):
-            mine = topics == topic
+        order = np.argsort(topics, kind="stable")
+        bounds = np.searchsorted(topics[order], np.arange(len(running) + 1))
+        for topic in range(len(running)):
+            mine = order[bounds[topic] : bounds[topic + 1]]
             words[mine] = np.searchsorted(running[topic], uniform[mine], side="right")
-        entries, counts = np.unique(documents * N_WORDS + words, return_counts=True)
-        ends = np.searchsorted(entries, np.arange(size + 1) * N_WORDS)
+        entries, counts = np.unique(documents * n_words + words, return_counts=True)
+        ends = np.searchsorted(entries, np.arange(size + 1) * n_words)
         yield CountBatch(
             ids=[str(first + row) for row in range(size)],
             labels=[()] * size,
             indptr=ends,
-            terms=(entries % N_WORDS).astype(np.int32),
+            terms=(entries % n_words).astype(np.int32),
             counts=counts.astype(np.int32),
         )
 
 
-def draw_topics() -> NDArray[np.float64]:
-    """Draw topics × words; the last topic is that of the planted documents.
+def draw_topics(shape: Shape) -> NDArray[np.float64]:
+    """Draw topics × words; the last topics are those of the planted groups.
 
-    All topics share the frequencies of words, but in each some words are far more frequent. In the
-    last topic these are rare words, so that its documents are among the starts of clusters.
+    Salient words of planted topics are rare, so that their documents are among the starts of
+    clusters.
     """
     stream = open_stream(1, "bench/batch/topics")
-    shared = 1.0 / (np.arange(N_WORDS, dtype=np.float64) + 200.0)
+    n_words = shape.n_words
+    shared = 1.0 / (np.arange(n_words, dtype=np.float64) + 200.0)
     shared /= shared.sum()
-    usual, rare = np.arange(N_WORDS // 2), np.arange(N_WORDS // 2, N_WORDS)
-    topics = [_draw_topic(stream, shared, usual, 100, 0.4) for _ in range(N_TOPICS)]
-    return np.stack([*topics, _draw_topic(stream, shared, rare, 30, 0.8)])
+    usual, rare = np.arange(n_words // 2), np.arange(n_words // 2, n_words)
+    topics = [_draw_topic(stream, shared, usual, 100, 0.4) for _ in range(shape.n_topics)]
+    planted = [_draw_topic(stream, shared, rare, 30, 0.8) for _ in range(shape.n_groups)]
+    return np.stack([*topics, *planted])
 
 
 def _draw_topic(

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atd_dask.bench.large_batch import N_TOPICS, write_part
+from atd_dask.bench.large_batch import Shape, write_part
 from atd_dask.bench.usage import Row, Usage, measure
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
+from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.training import ClusterPasses
 from atd_dask.kernels.model import Block, Proportions, WordTable
 from atd_dask.kernels.passes import Pass
 from atd_dask.kernels.seeding import seed_topics
@@ -55,7 +55,7 @@ class Measured:
         return self.usage.cpu_seconds / FIT_PASSES
 
 
-def bench_passes(sizes: Sequence[int], progress: Progress) -> list[Row]:
+def bench_passes(sizes: Sequence[int], shape: Shape, progress: Progress) -> list[Row]:
     """Return a row for each number of documents, with two workers of one thread. The exponent is
     that of CPU time as a power of the number of documents, compared with the row before."""
     options = ClusterOptions(local=LocalOptions(workers=WORKERS, threads=1))
@@ -66,7 +66,7 @@ def bench_passes(sizes: Sequence[int], progress: Progress) -> list[Row]:
         connect(options) as client,
     ):
         for n_docs in sorted(sizes):
-            now = measure_passes(Path(folder, str(n_docs)), n_docs, client, progress)
+            now = measure_passes(Path(folder, str(n_docs)), n_docs, shape, client, progress)
             rows.append(tabulate(now, before))
             before = now
     return rows
@@ -89,17 +89,19 @@ def tabulate(now: Measured, before: Measured | None) -> Row:
     }
 
 
-def measure_passes(folder: Path, n_docs: int, client: Client, progress: Progress) -> Measured:
+def measure_passes(
+    folder: Path, n_docs: int, shape: Shape, client: Client, progress: Progress
+) -> Measured:
     import psutil
 
     with progress.task(f"write {n_docs:,} documents", n_docs, "documents") as task:
-        store = write_part(folder, "train", n_docs, np.zeros(0, np.int64), task.advance)
+        store = write_part(folder, "train", n_docs, np.zeros(0, np.int64), task.advance, shape)
     with (
         progress.task(f"train on {n_docs:,} documents", ASSIGN_PASSES + FIT_PASSES + 1) as task,
         ClusterPasses(Runner(client), store) as passes,
     ):
         shared = SharedModel.from_counts(passes.count_words())
-        table = start_selection(shared, _seed(store)).table
+        table = start_selection(shared, _seed(store, shape.n_topics)).table
         for _ in range(ASSIGN_PASSES):
             result = passes.assign(table)
             table = improve_words(result.expected, shared, None, CostTerms())
@@ -117,11 +119,11 @@ def measure_passes(folder: Path, n_docs: int, client: Client, progress: Progress
     return Measured(n_docs, int(store.lengths().sum()), usage, received, memory)
 
 
-def _seed(store: CorpusStore) -> ExpectedCounts:
+def _seed(store: CorpusStore, n_topics: int) -> ExpectedCounts:
     def read(document: int) -> Block:
         return store.rows(document, document + 1)
 
-    return seed_topics(store.lengths(), read, store.n_words, N_TOPICS, 1, 0)
+    return seed_topics(store.lengths(), read, store.n_words, n_topics, 1, 0)
 
 
 def _fit(passes: ClusterPasses, table: WordTable, before: Pass) -> Pass:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # A row of a printed table: a value for each column.
 Row: TypeAlias = dict[str, str | int | float]
 
+SECONDS_BETWEEN_LOOKS = 0.1  # at the memory
+
 
 @dataclass
 class Usage:
@@ -32,11 +34,15 @@ class Usage:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
+    own_cpu_seconds: float = 0.0  # of this process alone: the client, and a local scheduler
 
 
 @contextmanager
 def measure() -> Iterator[Usage]:
-    """Measure the block, including children that have ended; the usage is filled in at its end."""
+    """Measure the block, including children that have ended; the usage is filled in at its end.
+
+    The thread that watches the memory is not counted.
+    """
     import psutil
 
     usage = Usage()
@@ -45,9 +51,9 @@ def measure() -> Iterator[Usage]:
     def family() -> list[Any]:
         return [me, *me.children(recursive=True)]
 
-    def cpu_seconds() -> float:
+    def cpu_seconds(processes: Sequence[Any]) -> float:
         total = 0.0
-        for process in family():
+        for process in processes:
             try:
                 times = process.cpu_times()
             except psutil.Error:
@@ -55,10 +61,16 @@ def measure() -> Iterator[Usage]:
             total += times.user + times.system + times.children_user + times.children_system
         return total
 
+    def own_seconds() -> float:
+        times = me.cpu_times()
+        return float(times.user + times.system)
+
     ended = threading.Event()
+    watched = 0.0
 
     def watch() -> None:
-        while not ended.wait(0.05):
+        nonlocal watched
+        while not ended.wait(SECONDS_BETWEEN_LOOKS):
             total = 0
             for process in family():
                 try:
@@ -66,17 +78,19 @@ def measure() -> Iterator[Usage]:
                 except psutil.Error:
                     continue
             usage.peak_bytes = max(usage.peak_bytes, total)
+            watched = time.thread_time()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    start, start_cpu = time.perf_counter(), cpu_seconds()
+    start, start_cpu, start_own = time.perf_counter(), cpu_seconds(family()), own_seconds()
     try:
         yield usage
     finally:
         usage.seconds = time.perf_counter() - start
-        usage.cpu_seconds = cpu_seconds() - start_cpu
         ended.set()
         watcher.join()
+        usage.cpu_seconds = cpu_seconds(family()) - start_cpu - watched
+        usage.own_cpu_seconds = own_seconds() - start_own - watched
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:

@@ -180,12 +180,29 @@ def bench_find(normal: int, batch: int, repeats: int, progress: Progress) -> Non
     type=click.IntRange(min=100),
     help="How many documents to generate.",
 )
+@click.option("--train", default=5_000, show_default=True, help="How many normal documents.")
+@click.option("--words", default=5_000, show_default=True, help="How many words there are.")
+@click.option("--topics", default=10, show_default=True, help="How many normal topics.")
+@click.option("--groups", default=1, show_default=True, help="How many groups are planted.")
+@click.option("--group-size", default=200, show_default=True, help="Documents of a group.")
+@click.option("--orders", default=1, show_default=True, help="How many numbers of topics to try.")
+@click.option("--searches", default=0, show_default=True, help="How many held-out searches.")
 @logging_options
-def bench_batch(documents: int, progress: Progress) -> None:
-    """Detect in a large batch of generated documents, some of which share a new topic."""
+def bench_batch(progress: Progress, **options: int) -> None:
+    """Train on generated documents, and detect groups planted in a large batch of them."""
+    from atd_dask.bench.large_batch import LargeBatch, Shape
     from atd_dask.bench.large_batch import bench_batch as measure
 
-    _print_rows(measure(documents, progress))
+    shape = Shape(options["words"], options["topics"], options["groups"])
+    given = LargeBatch(
+        options["documents"],
+        options["train"],
+        shape,
+        options["group_size"],
+        options["orders"],
+        options["searches"],
+    )
+    _print_rows(measure(given, progress))
 
 
 @bench.command("passes")
@@ -197,12 +214,36 @@ def bench_batch(documents: int, progress: Progress) -> None:
     show_default=True,
     help="How many documents to make; several times for several rows.",
 )
+@click.option("--words", default=5_000, show_default=True, help="How many words there are.")
+@click.option("--topics", default=10, show_default=True, help="How many topics to train.")
 @logging_options
-def bench_passes(documents: tuple[int, ...], progress: Progress) -> None:
+def bench_passes(documents: tuple[int, ...], words: int, topics: int, progress: Progress) -> None:
     """Pass over generated documents on two workers, and see how the cost grows with them."""
+    from atd_dask.bench.large_batch import Shape
     from atd_dask.bench.training_passes import bench_passes as measure
 
-    _print_rows(measure(documents, progress))
+    _print_rows(measure(documents, Shape(words, topics), progress))
+
+
+@bench.command("scheduler")
+@click.option(
+    "--workers",
+    multiple=True,
+    default=(200,),
+    type=click.IntRange(min=1),
+    show_default=True,
+    help="How many workers to simulate; several times for several rows.",
+)
+@click.option("--tasks", default=10, show_default=True, help="Blocks for each worker in a pass.")
+@click.option("--seconds", default=1.0, show_default=True, help="How long a block takes.")
+@logging_options
+def bench_scheduler(
+    workers: tuple[int, ...], tasks: int, seconds: float, progress: Progress
+) -> None:
+    """Simulate a pass on a large cluster, and see what it costs Dask's scheduler."""
+    from atd_dask.bench.simulated_cluster import bench_scheduler as measure
+
+    _print_rows(measure(workers, tasks, seconds, progress))
 
 
 @bench.command("sweeps")

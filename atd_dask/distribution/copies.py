@@ -1,39 +1,24 @@
-"""Finds near-duplicates on a cluster.
+"""Finds near-duplicates among spooled documents.
 
-Tasks compute the signatures of documents, which is most of the work. The few documents that share a
-signature are compared in this process, in row order. The result does not depend on how documents
-are split into tasks, or on where these run.
+Signatures are computed where the documents are. Only those that share a signature come here to be
+compared, in row order. The result does not depend on the pieces of a spool, or on where they are.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.engine.runner import Runner, align
-from atd_dask.documents import Copies, CountBatch
-from atd_dask.kernels.blocks import BLOCK_ENTRIES
-from atd_dask.kernels.copies import (
-    MOST_TOKENS,
-    Hashes,
-    Signatures,
-    find_buckets,
-    make_word_keys,
-    part_copies,
-    sign_documents,
-)
+from atd_dask.distribution.spooling import CountSpool
+from atd_dask.documents import Copies
+from atd_dask.kernels.copies import Parting, Signatures, find_buckets, part_copies, shortlist
 from atd_dask.kernels.model import Block, Ints
-from atd_dask.text.counting import CountSpool
 
 
 def find_copies(
-    runner: Runner,
-    parts: Mapping[str, CountSpool],
-    on_progress: Callable[[int], None] = lambda n_docs: None,
+    parts: Mapping[str, CountSpool], on_progress: Callable[[int], None] = lambda n_docs: None
 ) -> dict[str, Copies]:
     """Return the near-duplicates within each part of a corpus, the last of which is the batch.
 
@@ -41,24 +26,15 @@ def find_copies(
     a near-duplicate of a document of another part. `on_progress` is called with the number of
     documents read.
     """
-    lexicon = next(iter(parts.values())).lexicon
-    with _Shelf() as shelf:
-        pieces = (
-            shelf.put(piece)
-            for part in parts.values()
-            for batch in part.batches()
-            for piece in _cut(batch)
-        )
-        keys = make_word_keys(lexicon.words())
-        signed = []
-        for some in runner.map(sign_piece, keys, pieces):
+    signed = []
+    for part in parts.values():
+        for some in part.sign():
             signed.append(some)
             on_progress(len(some.whole))
-        buckets, n_buckets = find_buckets(Signatures.concatenate(signed))
-        del signed
-        sizes = [part.n_docs for part in parts.values()]
-        owners = np.repeat(np.arange(len(sizes)), sizes)
-        parting = part_copies(shelf.read(), len(lexicon), owners, buckets, n_buckets)
+    signatures = Signatures.concatenate(signed)
+    del signed
+    sizes = [part.n_docs for part in parts.values()]
+    parting = _compare(parts, sizes, signatures)
     found = {}
     start = 0
     for name, size in zip(parts, sizes, strict=True):
@@ -70,8 +46,25 @@ def find_copies(
     return found
 
 
-def sign_piece(keys: Hashes, block: Block) -> Signatures:
-    return sign_documents(align(block), keys)
+def _compare(parts: Mapping[str, CountSpool], sizes: list[int], signatures: Signatures) -> Parting:
+    """Partition the documents that may be near-duplicates; all others stand for themselves."""
+    rows = np.flatnonzero(shortlist(signatures))
+    buckets, n_buckets = find_buckets(signatures.take(rows))
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    starts = np.cumsum([0, *sizes])
+    blocks = [
+        part.take(rows[(rows >= start) & (rows < start + size)] - start)
+        for part, start, size in zip(parts.values(), starts, sizes, strict=False)
+    ]
+    n_words = len(next(iter(parts.values())).lexicon)
+    few = part_copies(
+        Block.concatenate(blocks), n_words, owners[rows], buckets, n_buckets, len(sizes)
+    )
+    copy_of = np.full(len(owners), -1, np.int64)
+    copy_of[rows] = np.where(few.copy_of < 0, -1, rows[few.copy_of])
+    has_counterpart = np.zeros(len(owners), np.bool_)
+    has_counterpart[rows] = few.has_counterpart
+    return Parting(copy_of, has_counterpart, few.n_compared)
 
 
 def _spread(copy_of: Ints, like: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -82,54 +75,3 @@ def _spread(copy_of: Ints, like: NDArray[np.bool_]) -> NDArray[np.bool_]:
     several = np.bincount(homes, minlength=len(copy_of)) > 1
     spread: NDArray[np.bool_] = (among & several)[homes]
     return spread
-
-
-def _cut(batch: CountBatch) -> Iterator[Block]:
-    """Yield the documents of a batch, as many at a time as a task gets."""
-    ends = batch.indptr[1:]
-    start = 0
-    while start < len(batch):
-        first = int(batch.indptr[start])
-        stop = max(int(np.searchsorted(ends, first + BLOCK_ENTRIES, side="right")), start + 1)
-        last = int(batch.indptr[stop])
-        yield Block(
-            batch.indptr[start : stop + 1] - first,
-            batch.terms[first:last],
-            batch.counts[first:last],
-        )
-        start = stop
-
-
-class _Shelf:
-    """Documents in scratch files, which are mapped into memory."""
-
-    def __init__(self) -> None:
-        self._ends: list[Sequence[int] | Ints] = [[0]]
-        self._n_entries = 0
-        self._terms: IO[bytes] = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
-        self._counts: IO[bytes] = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
-
-    def __enter__(self) -> _Shelf:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._terms.close()
-        self._counts.close()
-
-    def put(self, block: Block) -> Block:
-        """Append documents, and return them."""
-        self._ends.append(block.indptr[1:] + self._n_entries)
-        self._n_entries += len(block.terms)
-        self._terms.write(block.terms.astype(np.int32).data)
-        self._counts.write(np.minimum(block.counts, MOST_TOKENS).astype(np.int32).data)
-        return block
-
-    def read(self) -> Block:
-        if self._n_entries == 0:
-            nothing = np.zeros(0, np.int32)
-            return Block(np.concatenate(self._ends), nothing, nothing)
-        return Block(np.concatenate(self._ends), self._map(self._terms), self._map(self._counts))
-
-    def _map(self, file: IO[bytes]) -> NDArray[np.int32]:
-        file.flush()
-        return np.asarray(np.memmap(file, dtype=np.int32, mode="r+", shape=(self._n_entries,)))

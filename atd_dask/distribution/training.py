@@ -2,8 +2,8 @@
 
 The size of a task follows its cost. An iteration on a small corpus takes less time than a round
 trip to the workers: then a task is a whole restart, and restarts run in parallel. A large corpus is
-cut into its blocks, a task each. Either way the same kernels process the same blocks in the same
-order, so the bytes are the same, as they are without a cluster.
+cut into its blocks, and a task is a group of these. Either way the same kernels process the same
+blocks in the same order, so the bytes are the same, as they are without a cluster.
 """
 
 from __future__ import annotations
@@ -11,36 +11,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
-from atd_dask.kernels.passes import (
-    BRANCHES,
-    HeldProportions,
-    LocalPasses,
-    Pass,
-    Passes,
-    add_passes,
-    anchors_in,
-    assign_pass,
-    fit_pass,
-    place_anchors,
-)
+from atd_dask.kernels.model import Floats, WordTable
+from atd_dask.kernels.passes import LocalPasses, Passes
 from atd_dask.kernels.seeding import seed_topics
-from atd_dask.kernels.statistics import ExpectedCounts, count_words
+from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
     OrderRange,
     OrderRecord,
     SelectionState,
+    resume_selection,
     select_order,
     start_selection,
 )
@@ -52,6 +42,11 @@ if TYPE_CHECKING:
 # Up to this size, about ten times the paper's corpora, a restart is one task.
 SMALL_ENTRIES = 2**22
 
+
+# On a larger corpus the number of topics is chosen on a sample of it, and only the topics of the
+# best number are trained on all documents. The sample is evenly spaced.
+LARGE_DOCUMENTS = 40_000
+SAMPLE_DOCUMENTS = 20_000
 
 # Seconds between reports of iterations; every order is reported.
 SECONDS_BETWEEN = 1.0
@@ -92,6 +87,9 @@ class RestartCheckpointer(Protocol):
     def load(self, restart: int, shared: Floats) -> SelectionState | None: ...
 
     def keep(self, restart: int) -> Callable[[SelectionState], None]: ...
+
+    def of_sample(self) -> RestartCheckpointer:
+        """Return one for the search in a sample of the documents."""
 
 
 @dataclass(frozen=True)
@@ -166,166 +164,99 @@ def _select(
     on_progress: OnProgress,
 ) -> SelectionState:
     shared = SharedModel.from_counts(passes.count_words())
-    state = checkpointer.load(restart, shared.probabilities) if checkpointer else None
-    orders, lengths = training.orders, training.corpus.lengths()
-    if orders.limit is not None:
-        enough = int(np.count_nonzero(lengths)) // DOCUMENTS_OF_A_TOPIC
-        orders = replace(orders, limit=min(orders.limit, enough))
-
-    def seed(n_topics: int) -> ExpectedCounts:
-        return seed_topics(
-            lengths,
-            lambda document: training.corpus.rows(document, document + 1),
-            training.corpus.n_words,
-            n_topics,
-            training.seed,
-            restart,
-        )
-
+    search = _Search(training, restart, shared, checkpointer, on_progress)
+    if not needs_sample(training):
+        return search.run(passes)
+    state = search.load()
     if state is None:
-        state = start_selection(shared, seed(orders.max))
-    keep_state = checkpointer.keep(restart) if checkpointer else None
-    n_orders, wider = len(state.records), state.wider
-    last = time.monotonic()
+        n_docs = training.corpus.n_docs
+        rows = np.arange(SAMPLE_DOCUMENTS) * n_docs // SAMPLE_DOCUMENTS
+        corpus = MemoryCorpus(passes.take(rows), training.corpus.n_words)
+        few = replace(
+            training, corpus=corpus, convergence=replace(training.convergence, again=False)
+        )
+        aside = checkpointer.of_sample() if checkpointer else None
+        with passes.over(corpus) as some:
+            chosen = replace(search, training=few, checkpointer=aside).run(some)
+        assert chosen.best is not None
+        state = resume_selection(chosen.best)
+    n_topics = state.table.n_topics
+    rest = replace(training, orders=OrderRange(n_topics, n_topics, training.orders.step))
+    return replace(search, training=rest).run(passes, state)
 
-    def keep(state: SelectionState) -> None:
-        nonlocal n_orders, wider, last
-        if keep_state is not None:
-            keep_state(state)
-        if len(state.records) > n_orders:
-            n_orders = len(state.records)
-            last = time.monotonic()
-            *others, record = state.records
-            if all(record.n_topics != other.n_topics for other in others):
-                on_progress(restart, record)
-            if state.wider != wider:
-                assert state.wider is not None
-                wider = state.wider
-                best = min(state.records, key=lambda record: record.bic).n_topics
-                on_progress(restart, Widening(best, wider.min, wider.max))
-        elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
-            last = time.monotonic()
-            on_progress(restart, Iteration(state.table.n_topics, state.iteration, state.bic))
 
-    return select_order(
-        passes, shared, state, orders, training.convergence, training.terms, keep, seed
-    )
+def needs_sample(training: Training) -> bool:
+    """Return whether the number of topics is chosen on a sample of the documents."""
+    orders = training.orders
+    one = orders.max == orders.min and orders.limit is None
+    return training.corpus.n_docs > LARGE_DOCUMENTS and not one and not orders.every
 
 
 @dataclass(frozen=True)
-class ProportionsOnWorkers:
-    """Proportions that stay where their blocks were fitted. If a worker is lost, Dask recomputes
-    them, starting with the first pass of their order."""
+class _Search:
+    """A search over orders: of a restart, or of its sample."""
 
-    runner: Runner
-    kept: RemoteResults
-    starts: Ints  # of the blocks
+    training: Training
+    restart: int
+    shared: SharedModel
+    checkpointer: RestartCheckpointer | None
+    on_progress: OnProgress
 
-    def part(self, start: int, stop: int) -> Proportions:
-        index = int(np.searchsorted(self.starts, start))
-        (part,) = self.runner.ask(hold, self.kept, [(index, None)])
-        assert len(part) == stop - start
-        return cast(Proportions, part)
+    def load(self) -> SelectionState | None:
+        if self.checkpointer is None:
+            return None
+        return self.checkpointer.load(self.restart, self.shared.probabilities)
 
-    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
-        starts: list[int] = self.starts[:-1].tolist()
-        self.runner.ask_all(save_part, self.kept, save, starts)
-        return starts
+    def run(self, passes: Passes, state: SelectionState | None = None) -> SelectionState:
+        """Return the last state of the search, which goes on from `state`, or from its checkpoint,
+        or starts."""
+        training = self.training
+        orders, lengths = training.orders, training.corpus.lengths()
+        if orders.limit is not None:
+            enough = int(np.count_nonzero(lengths)) // DOCUMENTS_OF_A_TOPIC
+            orders = replace(orders, limit=min(orders.limit, enough))
 
+        def seed(n_topics: int) -> ExpectedCounts:
+            return seed_topics(
+                lengths,
+                lambda document: training.corpus.rows(document, document + 1),
+                training.corpus.n_words,
+                n_topics,
+                training.seed,
+                self.restart,
+            )
 
-class ClusterPasses:
-    """Passes with a task for each block.
+        if state is None:
+            state = self.load() or start_selection(self.shared, seed(orders.max))
+        keep = self._follow(state)
+        return select_order(
+            passes, self.shared, state, orders, training.convergence, training.terms, keep, seed
+        )
 
-    The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
-    a worker that had them is lost. Statistics are added on the workers; only one sum is sent to the
-    client.
-    """
+    def _follow(self, state: SelectionState) -> Callable[[SelectionState], None]:
+        """Return a function that saves and reports every state after this one."""
+        keep_state = self.checkpointer.keep(self.restart) if self.checkpointer else None
+        n_orders, wider = len(state.records), state.wider
+        last = time.monotonic()
 
-    def __init__(self, runner: Runner, corpus: Corpus) -> None:
-        self._runner = runner
-        self._corpus = corpus
-        self.n_words = corpus.n_words
+        def keep(state: SelectionState) -> None:
+            nonlocal n_orders, wider, last
+            if keep_state is not None:
+                keep_state(state)
+            if len(state.records) > n_orders:
+                n_orders = len(state.records)
+                last = time.monotonic()
+                *others, record = state.records
+                if all(record.n_topics != other.n_topics for other in others):
+                    self.on_progress(self.restart, record)
+                if state.wider != wider:
+                    assert state.wider is not None
+                    wider = state.wider
+                    best = min(state.records, key=lambda record: record.bic).n_topics
+                    self.on_progress(self.restart, Widening(best, wider.min, wider.max))
+            elif state.iteration > 0 and time.monotonic() - last >= SECONDS_BETWEEN:
+                last = time.monotonic()
+                iteration = Iteration(state.table.n_topics, state.iteration, state.bic)
+                self.on_progress(self.restart, iteration)
 
-    def __enter__(self) -> Self:
-        blocks = range(len(self._corpus.block_starts) - 1)
-        self._blocks = self._runner.keep(read_block, self._corpus, blocks)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._runner.drop(self._blocks)
-
-    def count_words(self) -> Ints:
-        counts = self._runner.keep_all(count_in_block, self._blocks, self.n_words)
-        totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
-        return totals
-
-    def assign(self, table: WordTable) -> Pass:
-        return self._add_up(self._runner.keep_all(assign_block, self._blocks, table))
-
-    def fit(
-        self,
-        table: WordTable,
-        start: Proportions | HeldProportions,
-        slope: Floats,
-        anchors: Ints,
-    ) -> Pass:
-        if isinstance(start, ProportionsOnWorkers):
-            starts = start.kept
-        else:
-            bounds = list(pairwise(self._corpus.block_starts.tolist()))
-            if isinstance(start, Proportions):
-                starts = self._runner.keep(hold_part, None, [start.part(*two) for two in bounds])
-            else:
-                starts = self._runner.keep(read_part, start, bounds)
-        given = (table, slope, anchors)
-        return self._add_up(self._runner.keep_all(fit_block, self._blocks, given, starts))
-
-    def _add_up(self, parts: RemoteResults) -> Pass:
-        kept = self._runner.keep_all(take_proportions, parts, None)
-        whole: Pass = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
-        starts = self._corpus.block_starts
-        return replace(whole, proportions=ProportionsOnWorkers(self._runner, kept, starts))
-
-
-def read_block(corpus: Corpus, index: int) -> Block:
-    return corpus.block(index)
-
-
-def count_in_block(block: Block, n_words: int) -> Ints:
-    return count_words(block, n_words)
-
-
-def add_totals(parts: Sequence[Ints], _: None) -> Ints:
-    totals: Ints = np.sum(parts, axis=0)
-    return totals
-
-
-def assign_block(block: Block, table: WordTable) -> Pass:
-    return place_anchors(assign_pass(block, table), block.start)
-
-
-def fit_block(block: Block, given: tuple[WordTable, Floats, Ints], start: Proportions) -> Pass:
-    table, slope, anchors = given
-    mine = anchors_in(anchors, block.start, block.start + len(block))
-    # The proportions may come from another worker.
-    return place_anchors(fit_pass(block, table, align(start), slope, mine), block.start)
-
-
-def take_proportions(part: Pass, _: None) -> Proportions | HeldProportions:
-    return part.proportions
-
-
-def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
-    return add_passes(parts, n_words)
-
-
-def hold_part(_: None, part: Proportions) -> Proportions:
-    return cast(Proportions, align(part))
-
-
-def read_part(saved: HeldProportions, bounds: tuple[int, int]) -> Proportions:
-    return saved.part(*bounds)
-
-
-def save_part(part: Proportions, save: Callable[[int, Proportions], None], start: int) -> None:
-    save(start, part)
+        return keep

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.fitting import assign_block, fit_block
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
@@ -52,6 +54,12 @@ class Pass:
         return sys.getsizeof(self.proportions) + sys.getsizeof(self.expected)
 
 
+def split_rows(rows: Ints, starts: Ints) -> list[Ints]:
+    """Return the ascending rows of a corpus that are in each of its blocks, counted from there."""
+    parts = np.split(rows, np.searchsorted(rows, starts[1:-1]))
+    return [part - start for part, start in zip(parts, starts[:-1].tolist(), strict=True)]
+
+
 class Passes(Protocol):
     """Runs a step on every block of a corpus, and joins the results in the order of blocks."""
 
@@ -59,6 +67,12 @@ class Passes(Protocol):
     def n_words(self) -> int: ...
 
     def count_words(self) -> Ints: ...
+
+    def take(self, rows: Ints) -> Block:
+        """Return documents of the corpus by their ascending rows."""
+
+    def over(self, corpus: MemoryCorpus) -> AbstractContextManager[Passes]:
+        """Return passes of the same kind over other documents."""
 
     def assign(self, table: WordTable) -> Pass: ...
 
@@ -178,6 +192,13 @@ class LocalPasses:
     @property
     def starts(self) -> Ints:
         return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
+
+    def take(self, rows: Ints) -> Block:
+        pairs = zip(self.blocks, split_rows(rows, self.starts), strict=True)
+        return Block.concatenate([block.take(mine) for block, mine in pairs])
+
+    def over(self, corpus: MemoryCorpus) -> AbstractContextManager[Passes]:
+        return nullcontext(LocalPasses(corpus.blocks(), corpus.n_words))
 
     def count_words(self) -> Ints:
         totals: Ints = np.sum([count_words(b, self.n_words) for b in self.blocks], axis=0)

@@ -219,6 +219,11 @@ def start_selection(shared: SharedModel, seeds: ExpectedCounts) -> SelectionStat
     )
 
 
+def resume_selection(table: WordTable) -> SelectionState:
+    """Return the first state of a search that goes on from the topics of another."""
+    return SelectionState(table, iteration=-ROUNDS)
+
+
 def select_order(
     passes: Passes,
     shared: SharedModel,

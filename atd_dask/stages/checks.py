@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Copies
 from atd_dask.errors import InputError
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.text.counting import CountSpool
 from atd_dask.wording import alternatives, list_some, shorten
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ UNSEEN = {
     "ignore": "detection.unseen is ignore, so the search passes over them and may miss a group of"
     " documents that is about them",
 }
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def check_sources(config: RunConfig) -> None:
@@ -88,8 +85,8 @@ def check_batch(
     parts: Mapping[str, CountSpool], copies: Mapping[str, Copies], progress: Progress
 ) -> None:
     """Check that the batch is not a copy of the training documents, and warn if a part of it is."""
-    normal = np.concatenate([_sign(parts[part]) for part in parts if part != "test"])
-    batch = _sign(parts["test"])
+    normal = np.concatenate([parts[part].contents() for part in parts if part != "test"])
+    batch = parts["test"].contents()
     if np.array_equal(np.unique(normal), np.unique(batch)):
         raise InputError(
             "corpus.test must hold other documents than corpus.train, got the same"
@@ -106,20 +103,6 @@ def check_batch(
             " of them will not be found; if they are what you look for, leave them out of"
             " corpus.train"
         )
-
-
-def _sign(documents: CountSpool) -> NDArray[np.uint64]:
-    """Return a hash of each document, the same for the same words and counts."""
-    signed = [np.zeros(0, np.uint64)]
-    for batch in documents.batches():
-        mixed = (batch.terms.astype(np.uint64) + np.uint64(1)) * _MIX
-        mixed ^= mixed >> np.uint64(29)
-        mixed *= _MIX
-        mixed ^= mixed >> np.uint64(32)
-        # Integers wrap around, here and in the differences.
-        sums = np.cumsum(mixed * batch.counts.astype(np.uint64), dtype=np.uint64)
-        signed.append(np.diff(np.concatenate((np.zeros(1, np.uint64), sums))[batch.indptr]))
-    return np.concatenate(signed)
 
 
 def check_labels(config: RunConfig, labels: Iterable[tuple[str, ...]]) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import PARTS
 from atd_dask.kernels.jit import STORE
 from atd_dask.stages.checks import check_batch, check_documents, warn_of_unseen
-from atd_dask.stages.reading import expect_documents, gather_dataset, gather_parts
+from atd_dask.stages.reading import Pieces, expect_documents, gather_dataset, gather_parts
 from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part, store_texts
 from atd_dask.stages.text_settings import lacks_segmentation, resolve_language
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.stage_notes import CorpusSummary
 from atd_dask.text import datasets
-from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
+from atd_dask.text.lexicon import Lexicon
 from atd_dask.text.readers.files import Inputs
 from atd_dask.text.segmentation import MISSING
 
@@ -34,14 +35,13 @@ def make_corpus(
     lexicon = Lexicon()
     with ExitStack() as scratch:
 
-        def gather(name: str, pieces: Iterator[WordCounts]) -> CountSpool:
-            spool = scratch.enter_context(closing(CountSpool(lexicon)))
+        def gather(name: str, pieces: Pieces) -> CountSpool:
+            spool = scratch.enter_context(closing(CountSpool(lexicon, pieces.runner)))
             source = getattr(config.corpus, name, None)
             total = expect_documents(source, inputs.get((name, "path")))
             with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
-                for piece in pieces:
-                    spool.add(piece)
-                    task.advance(len(piece.batch) + sum(skip.times for skip in piece.skipped))
+                for n_docs in pieces.fill(spool):
+                    task.advance(n_docs)
             check_documents(config, name, spool, progress)
             return spool
 
@@ -57,7 +57,7 @@ def make_corpus(
         if vocabulary is None:
             vocabulary = choose_vocabulary(config, parts["train"])
         parts = {part: parts[part] for part in PARTS if part in parts}
-        copies = look_for_copies(config, parts, client, progress)
+        copies = look_for_copies(config, parts, progress)
         if "test" in parts:
             check_batch(parts, copies, progress)
         summary = {

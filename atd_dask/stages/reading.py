@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from atd_dask.config.run_config import RunConfig
-from atd_dask.distribution.counting import count_shards
+from atd_dask.config.run_config import CorpusConfig, RunConfig
+from atd_dask.distribution.counting import hold_shards
 from atd_dask.distribution.engine.counters import count
-from atd_dask.documents import PARTS, name_numbers
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.spooling import CountSpool
+from atd_dask.documents import PARTS, Shard, name_numbers
 from atd_dask.kernels.streams import open_stream
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets, readers, synthetic
-from atd_dask.text.counting import CountSpool, WordCounts
+from atd_dask.text.counting import WordCounts
 from atd_dask.text.options import Source
 from atd_dask.text.readers.counted import CountedCorpus
 from atd_dask.text.readers.files import Inputs, look_at_files
@@ -24,7 +27,51 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress, Task
 
 
-Gather = Callable[[str, Iterator[WordCounts]], CountSpool]
+@dataclass(frozen=True)
+class TextPieces:
+    """Shards of text, which are counted on the workers and stay there."""
+
+    runner: Runner
+    shards: Iterable[Shard]
+    corpus: CorpusConfig
+    keep_text: bool
+
+    def fill(self, spool: CountSpool) -> Iterator[int]:
+        held = hold_shards(
+            self.runner,
+            self.shards,
+            self.corpus.text,
+            keep_text=self.keep_text,
+            sign=self.corpus.copies != "keep",
+        )
+        for handle, summary in held:
+            spool.note(handle, summary)
+            yield len(summary.ids) + sum(skip.times for skip in summary.skipped)
+
+
+@dataclass(frozen=True)
+class CountedPieces:
+    """Counts that are read here."""
+
+    corpus: CountedCorpus
+    runner: Runner = field(default_factory=Runner)
+
+    def fill(self, spool: CountSpool) -> Iterator[int]:
+        for piece in counted_pieces(self.corpus):
+            spool.add(piece)
+            yield len(piece.batch)
+
+
+class Pieces(Protocol):
+    """The pieces of a part; `fill` puts them into a spool, and yields the documents of each."""
+
+    @property
+    def runner(self) -> Runner: ...
+
+    def fill(self, spool: CountSpool) -> Iterator[int]: ...
+
+
+Gather = Callable[[str, Pieces], CountSpool]
 
 
 def look_at_inputs(
@@ -62,15 +109,11 @@ def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[st
     assert name is not None
     source = datasets.locate(name, config.corpus.path)
     shards = readers.shards(source, config.corpus.text)
-    pieces = count_shards(client, shards, config.corpus.text, config.corpus.keep_text)
+    pieces = TextPieces(Runner(client), shards, config.corpus, config.corpus.keep_text)
     documents = gather(name, pieces)
-    ids: list[str] = []
-    labels: list[tuple[str, ...]] = []
-    for batch in documents.batches():
-        ids += batch.ids
-        labels += batch.labels
     assigned = np.array(
-        datasets.assign_parts(name, ids, labels, config.corpus.anomalous, config.seed), object
+        datasets.assign_parts(name, *documents.names(), config.corpus.anomalous, config.seed),
+        object,
     )
     return dict(zip(PARTS, documents.divide([assigned == part for part in PARTS]), strict=True))
 
@@ -85,7 +128,7 @@ def gather_parts(
     for part in PARTS:
         counted = open_counted(config, part)
         if counted is not None:
-            parts[part] = gather(part, counted_pieces(counted))
+            parts[part] = gather(part, CountedPieces(counted))
             if part == "train":
                 vocabulary = counted.vocabulary or _numbers(parts[part])
             continue
@@ -94,7 +137,8 @@ def gather_parts(
             readers.check_fields(source, config.corpus.text)
             shards = readers.shards(source, config.corpus.text)
             keep_text = config.corpus.keep_text and part == "test"
-            parts[part] = gather(part, count_shards(client, shards, config.corpus.text, keep_text))
+            pieces = TextPieces(Runner(client), shards, config.corpus, keep_text)
+            parts[part] = gather(part, pieces)
     if "validation" not in parts:
         n_docs = parts["train"].n_docs
         aside = np.zeros(n_docs, dtype=np.bool_)

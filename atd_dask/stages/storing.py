@@ -1,5 +1,4 @@
-"""Turns the documents of a part into a corpus store: the vocabulary, near-duplicates, counts and
-texts."""
+"""Turns the documents of a part into a corpus store: vocabulary, near-duplicates, counts, texts."""
 
 from __future__ import annotations
 
@@ -10,21 +9,21 @@ import numpy as np
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.copies import find_copies
-from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Copies
 from atd_dask.errors import InputError
 from atd_dask.kernels.jit import STORE
+from atd_dask.stages.scattering import write_documents
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.storage.corpus_writer import CorpusWriter
+from atd_dask.storage.corpus_writer import ScatteredCorpusWriter
 from atd_dask.storage.locations import Location
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import PartSummary, SkippedDocuments, TextsSummary
 from atd_dask.storage.texts import TextStore, TextWriter
-from atd_dask.text.counting import CountSpool, Encoding
+from atd_dask.text.lexicon import Encoding
 from atd_dask.text.options import describe_text
 
 if TYPE_CHECKING:
-    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 
@@ -42,14 +41,14 @@ def choose_vocabulary(config: RunConfig, train: CountSpool) -> Sequence[str]:
 
 
 def look_for_copies(
-    config: RunConfig, parts: Mapping[str, CountSpool], client: Client, progress: Progress
+    config: RunConfig, parts: Mapping[str, CountSpool], progress: Progress
 ) -> dict[str, Copies]:
     """Return the near-duplicates in each part, unless every document counts by itself."""
     if config.corpus.copies == "keep":
         return {}
     n_docs = sum(part.n_docs for part in parts.values())
     with progress.task("look for near-duplicates", n_docs, "documents", STORE.is_compiling) as task:
-        return find_copies(Runner(client), parts, task.advance)
+        return find_copies(parts, task.advance)
 
 
 def store_part(
@@ -69,9 +68,8 @@ def store_part(
         "text": describe_text(config.corpus.text),
         "skipped": documents.skipped,
     }
-    n_unseen = 0
     with (
-        CorpusWriter(
+        ScatteredCorpusWriter(
             path,
             vocabulary,
             encoding.unseen_words,
@@ -81,11 +79,7 @@ def store_part(
         ) as writer,
         progress.task(f"store {part}", documents.n_docs, "documents") as task,
     ):
-        for batch in documents.batches():
-            known, unseen = encoding.encode(batch)
-            writer.append(known, unseen)
-            n_unseen += int(unseen.counts.sum())
-            task.advance(len(batch))
+        n_unseen = write_documents(documents, encoding, writer, task.advance)
     store = CorpusStore.open(path)
     return PartSummary(
         path=path,
@@ -106,8 +100,7 @@ def store_part(
 def store_texts(
     config: RunConfig, part: str, documents: CountSpool, corpus: str, progress: Progress
 ) -> TextsSummary | None:
-    """Store the texts of a part if there are any and they are kept; otherwise remove those of an
-    earlier run."""
+    """Store the texts of a part if they are kept; otherwise remove those of an earlier run."""
     path = RunLayout(config.output).texts(part)
     if not documents.has_texts:
         location = Location.of(path)
@@ -118,7 +111,7 @@ def store_texts(
         TextWriter(path, corpus) as writer,
         progress.task("store texts", documents.n_docs, "documents") as task,
     ):
-        for batch in documents.batches():
-            writer.append(batch.texts or ())
-            task.advance(len(batch))
+        for texts in documents.texts():
+            writer.append(texts)
+            task.advance(len(texts))
     return TextsSummary(path=path, digest=TextStore.open(path).digest)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +18,8 @@ from atd_dask.errors import InputError
 from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import BLOCK_DOCUMENTS, BLOCK_ENTRIES, BlockCutter
 from atd_dask.storage.corpus import FORMAT, LABEL_SEPARATOR
-from atd_dask.storage.groups import TEXT, GroupWriter
+from atd_dask.storage.groups import TEXT, ChunkWriter, GroupWriter
+from atd_dask.storage.manifest import ArrayRecord
 
 # Fixed by the format, so that every machine writes the same bytes.
 CHUNK_ENTRIES = 2**17
@@ -35,6 +37,20 @@ _STRINGS = {"encoding-type": "string-array", "encoding-version": "0.2.0"}
 _STRING = {"encoding-type": "string", "encoding-version": "0.2.0"}
 
 
+# The large arrays.
+NAMES = ("obs/id", "obs/labels")
+ENTRIES = ("X/data", "X/indices")
+UNSEEN = ("obsm/unseen/data", "obsm/unseen/indices")
+
+
+def _list_arrays() -> dict[str, tuple[np.dtype[Any], int, JsonObject]]:
+    """Return the large arrays: type, length of a chunk, attributes."""
+    return {
+        **dict.fromkeys(NAMES, (TEXT, CHUNK_TEXTS, _STRINGS)),
+        **dict.fromkeys((*ENTRIES, *UNSEEN), (_INT32, CHUNK_ENTRIES, {})),
+    }
+
+
 def _frame(index: str, columns: list[str]) -> JsonObject:
     return {
         "column-order": columns,
@@ -42,6 +58,47 @@ def _frame(index: str, columns: list[str]) -> JsonObject:
         "encoding-type": "dataframe",
         "encoding-version": "0.2.0",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumbers:
+    """The numbers of some documents that a store keeps beside their counts."""
+
+    lengths: NDArray[np.int64]  # tokens of the vocabulary
+    unseen_lengths: NDArray[np.int64]  # tokens outside it
+    entries: NDArray[np.int64]  # distinct words of the vocabulary
+    unseen_entries: NDArray[np.int64]
+    dates: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Documents that are fit to be stored: what they bring to each of the large arrays, by its
+    path, and their numbers."""
+
+    values: Mapping[str, NDArray[Any]]
+    numbers: RowNumbers
+
+    def __sizeof__(self) -> int:
+        return sum(values.nbytes for values in self.values.values())
+
+    @classmethod
+    def check(cls, known: CountBatch, unseen: CountBatch, n_words: int, n_unseen: int) -> Rows:
+        """Refuse documents that no store can hold. `known` has their counts of words of the
+        vocabulary, `unseen` of words outside it."""
+        n_docs = len(known)
+        if len(known.labels) != n_docs:
+            raise InputError(f"a batch of {n_docs} documents has labels for {len(known.labels)}")
+        lengths = _check_counts(known, n_docs, n_words, "word", known.ids)
+        unseen_lengths = _check_counts(unseen, n_docs, n_unseen, "unseen word", known.ids)
+        ids = _as_text(known.ids, "id")
+        labels = _as_text([_join(labels) for labels in known.labels], "label")
+        values = (ids, labels, known.counts, known.terms, unseen.counts, unseen.terms)
+        sizes, unseen_sizes = np.diff(known.indptr), np.diff(unseen.indptr)
+        return cls(
+            dict(zip((*NAMES, *ENTRIES, *UNSEEN), values, strict=True)),
+            RowNumbers(lengths, unseen_lengths, sizes, unseen_sizes, known.dates),
+        )
 
 
 class CorpusWriter:
@@ -99,46 +156,47 @@ class CorpusWriter:
             columns.append("date")
         group.group("obs", _frame("id", columns))
         group.group("var", _frame("word", []))
-        self._ids = group.stream("obs/id", TEXT, CHUNK_TEXTS, _STRINGS)
-        self._labels = group.stream("obs/labels", TEXT, CHUNK_TEXTS, _STRINGS)
         self._lengths = group.stream("obs/length", _INT64, CHUNK_DOCUMENTS, _ARRAY)
         self._unseen_lengths = group.stream("obs/unseen", _INT64, CHUNK_DOCUMENTS, _ARRAY)
         if self._dated:
             self._dates = group.stream("obs/date", _INT64, CHUNK_DOCUMENTS, _ARRAY)
         self._counts = _Csr(group, "X", len(self._words))
         self._unseen = _Csr(group, "obsm/unseen", len(self._unseen_words))
+        self._add_values()
         group.stream("var/word", TEXT, CHUNK_TEXTS, _STRINGS).append(self._words)
         group.stream("uns/unseen_words", TEXT, CHUNK_TEXTS, _STRINGS).append(self._unseen_words)
 
+    def _add_values(self) -> None:
+        """Add the arrays that are large: ids, labels and the entries of the matrices."""
+        self._values = {
+            path: self._group.stream(path, dtype, chunk, attributes)
+            for path, (dtype, chunk, attributes) in _list_arrays().items()
+        }
+
     def append(self, batch: CountBatch, unseen: CountBatch | None = None) -> None:
         """Add documents; `unseen` has the counts of unseen words in the same documents."""
-        n_docs = len(batch)
-        if len(batch.labels) != n_docs:
-            raise InputError(f"a batch of {n_docs} documents has labels for {len(batch.labels)}")
         if unseen is None:
             nothing = np.zeros(0, dtype=np.int32)
             unseen = CountBatch(
-                batch.ids, batch.labels, np.zeros(n_docs + 1, np.int64), nothing, nothing
+                batch.ids, batch.labels, np.zeros(len(batch) + 1, np.int64), nothing, nothing
             )
-        lengths = _check_counts(batch, n_docs, len(self._words), "word", batch.ids)
-        unseen_lengths = _check_counts(
-            unseen, n_docs, len(self._unseen_words), "unseen word", batch.ids
-        )
-        ids = _as_text(batch.ids, "id")
-        labels = _as_text([_join(labels) for labels in batch.labels], "label")
+        rows = Rows.check(batch, unseen, len(self._words), len(self._unseen_words))
+        for path, values in rows.values.items():
+            self._values[path].append(values)
+        self.append_numbers(rows.numbers)
 
-        self._ids.append(ids)
-        self._labels.append(labels)
-        self._lengths.append(lengths)
-        self._unseen_lengths.append(unseen_lengths)
+    def append_numbers(self, rows: RowNumbers) -> None:
+        n_docs = len(rows.lengths)
+        self._lengths.append(rows.lengths)
+        self._unseen_lengths.append(rows.unseen_lengths)
         if self._dated:
-            dates = np.full(n_docs, NO_DATE) if batch.dates is None else batch.dates
+            dates = np.full(n_docs, NO_DATE) if rows.dates is None else rows.dates
             self._dates.append(dates)
             self._n_dated += int(np.count_nonzero(dates != NO_DATE))
-        self._blocks.extend(self._n_docs, self._counts.append(batch))
-        self._unseen.append(unseen)
+        self._blocks.extend(self._n_docs, self._counts.append(rows.entries))
+        self._unseen.append(rows.unseen_entries)
         self._n_docs += n_docs
-        self._n_tokens += int(lengths.sum())
+        self._n_tokens += int(rows.lengths.sum())
 
     def __exit__(
         self,
@@ -181,7 +239,7 @@ class CorpusWriter:
 
 
 class _Csr:
-    """A CSR matrix that grows row by row."""
+    """A CSR matrix that grows row by row; its entries are written elsewhere."""
 
     def __init__(self, group: GroupWriter, path: str, n_columns: int) -> None:
         self.n_entries = 0
@@ -189,22 +247,37 @@ class _Csr:
         self._group = group.group(
             path, {"encoding-type": "csr_matrix", "encoding-version": "0.1.0"}
         )
-        self._data = group.stream(f"{path}/data", _INT32, CHUNK_ENTRIES)
-        self._indices = group.stream(f"{path}/indices", _INT32, CHUNK_ENTRIES)
         self._indptr = group.stream(f"{path}/indptr", _INT64, CHUNK_DOCUMENTS)
         self._indptr.append([0])
 
-    def append(self, batch: CountBatch) -> NDArray[np.int64]:
-        """Add rows, and return the number of entries up to and including each of them."""
-        ends = batch.indptr[1:].astype(np.int64) + self.n_entries
-        self._data.append(batch.counts)
-        self._indices.append(batch.terms)
+    def append(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add rows of so many entries, and return the number of entries up to and including each of
+        them."""
+        ends: NDArray[np.int64] = np.cumsum(sizes, dtype=np.int64) + self.n_entries
         self._indptr.append(ends)
-        self.n_entries += len(batch.terms)
+        self.n_entries += int(np.sum(sizes))
         return ends
 
     def finish(self, n_rows: int) -> None:
         self._group.attrs["shape"] = [n_rows, self._n_columns]
+
+
+class ScatteredCorpusWriter(CorpusWriter):
+    """Writes a corpus store whose large arrays are written by others, with the `ChunkWriter`.
+
+    The bytes are those of a `CorpusWriter`. This one is told the numbers of the documents, in order
+    (`append_numbers`), and the record of each large array (`close`).
+    """
+
+    def _add_values(self) -> None:
+        for path, (dtype, chunk, attributes) in _list_arrays().items():
+            self._group.chunked(path, dtype, chunk, attributes)
+
+    def chunk_writer(self) -> ChunkWriter:
+        return self._group.chunk_writer()
+
+    def close(self, path: str, record: ArrayRecord) -> None:
+        self._group.close(path, record)
 
 
 def _check_counts(

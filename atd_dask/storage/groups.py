@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -94,6 +95,67 @@ def _record(shape: tuple[int, ...], dtype: np.dtype[Any], content: ContentHash) 
     return ArrayRecord(shape, "string" if dtype.kind == "T" else dtype.name, content.hexdigest())
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkWriter:
+    """Writes chunks of arrays of one dimension into a group in the making, from any process."""
+
+    location: Location
+    arrays: Mapping[str, tuple[np.dtype[Any], int]]  # path: type, length of a chunk
+
+    def write(self, path: str, start: int, values: NDArray[Any]) -> None:
+        """Write values from `start` on, where a chunk begins. They end with a chunk, or with the
+        array."""
+        if len(values):
+            store = _WritingStore(self.location.zarr_store(read_only=False))
+            try:
+                self._open(store, path, start + len(values))[start:] = values
+            except OSError as error:
+                name_location(error, self.location.url)
+                raise
+
+    def hash(self, path: str, size: int) -> ArrayRecord:
+        """Read the whole array back, and return its record."""
+        array = self._open(_UnfinishedStore(self.location.zarr_store(read_only=False)), path, size)
+        dtype, chunk = self.arrays[path]
+        content = ContentHash()
+        for start in range(0, size, _CHUNKS_AT_ONCE * chunk):
+            content.update(np.asarray(array[start : start + _CHUNKS_AT_ONCE * chunk]))
+        return _record((size,), dtype, content)
+
+    def _open(self, store: Store, path: str, size: int) -> zarr.Array[Any]:
+        dtype, chunk = self.arrays[path]
+        return _create_array(store, path, (size,), dtype, (chunk,), {})
+
+
+def record_values(values: NDArray[Any]) -> ArrayRecord:
+    """Return the record of a whole array."""
+    content = ContentHash()
+    content.update(values)
+    return _record(values.shape, values.dtype, content)
+
+
+def _create_array(
+    store: Store,
+    path: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    chunks: tuple[int, ...],
+    attributes: Mapping[str, Json],
+) -> zarr.Array[Any]:
+    return zarr.create_array(
+        store,
+        name=path,
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        compressors=[_COMPRESSORS[dtype.kind], Crc32cCodec()],
+        fill_value=_FILL[dtype.kind],
+        zarr_format=3,
+        attributes=dict(attributes),
+        config={"write_empty_chunks": True},
+    )
+
+
 class GroupWriter:
     """Writes a Zarr group under a temporary name; `seal` moves it to its location.
 
@@ -106,6 +168,7 @@ class GroupWriter:
         self._arrays: dict[str, zarr.Array[Any]] = {}
         self._streams: dict[str, ArrayStream] = {}
         self._records: dict[str, ArrayRecord] = {}
+        self._chunked: dict[str, tuple[np.dtype[Any], int]] = {}
 
     def __enter__(self) -> Self:
         self._partial: Partial | None = Partial(self._target)
@@ -147,9 +210,28 @@ class GroupWriter:
         array = self._create(path, values.shape, values.dtype, chunks, attributes)
         if values.size:
             array[...] = values
-        content = ContentHash()
-        content.update(values)
-        self._records[path] = _record(values.shape, values.dtype, content)
+        self._records[path] = record_values(values)
+
+    def chunked(
+        self,
+        path: str,
+        dtype: np.dtype[Any],
+        chunk: int,
+        attributes: Mapping[str, Json] | None = None,
+    ) -> None:
+        """Add an array of one dimension whose chunks come from the `ChunkWriter`, and whose record
+        from `close`."""
+        self._create(path, (0,), dtype, (chunk,), attributes)
+        self._chunked[path] = (dtype, chunk)
+
+    def chunk_writer(self) -> ChunkWriter:
+        assert self._partial is not None
+        return ChunkWriter(self._partial.location, dict(self._chunked))
+
+    def close(self, path: str, record: ArrayRecord) -> None:
+        """Note that all chunks of an array are written."""
+        self._arrays[path].resize(record.shape)
+        self._records[path] = record
 
     def _create(
         self,
@@ -159,18 +241,7 @@ class GroupWriter:
         chunks: tuple[int, ...],
         attributes: Mapping[str, Json] | None,
     ) -> zarr.Array[Any]:
-        array = zarr.create_array(
-            self._store,
-            name=path,
-            shape=shape,
-            dtype=dtype,
-            chunks=chunks,
-            compressors=[_COMPRESSORS[dtype.kind], Crc32cCodec()],
-            fill_value=_FILL[dtype.kind],
-            zarr_format=3,
-            attributes=dict(attributes or {}),
-            config={"write_empty_chunks": True},
-        )
+        array = _create_array(self._store, path, shape, dtype, chunks, attributes or {})
         self._arrays[path] = array
         return array
 
@@ -244,6 +315,20 @@ def chunk_keys(path: str, array: zarr.Array[Any]) -> set[str]:
     if array.ndim == 0:
         return {f"{path}/c"}
     return {f"{path}/c/{'/'.join(map(str, at))}" for at in np.ndindex(array.cdata_shape)}
+
+
+class _UnfinishedStore(_WritingStore):
+    """A store in the making that is read: its metadata is not there yet, its chunks are."""
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        if key.endswith(METADATA):
+            return self.metadata.get(key)
+        value = await self._store.get(key, prototype, byte_range)
+        if value is None:
+            raise DamagedStoreError(f"the chunk {key} is missing")
+        return value
 
 
 class _CompleteStore(WrapperStore[Store]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -141,14 +141,20 @@ class OrderCheckpointer:
 
     checkpoints: Checkpoints
     seconds_between: float = 10.0
+    suffix: str = ""
+
+    def of_sample(self) -> OrderCheckpointer:
+        """Keeps the states of a search in a sample beside those of the search in all documents."""
+        return replace(self, suffix="-sample")
 
     def load(self, restart: int, shared: Floats) -> SelectionState | None:
-        return load_selection(self.checkpoints, _name(restart), shared)
+        return load_selection(self.checkpoints, self._name(restart), shared)
 
     def keep(self, restart: int) -> Callable[[SelectionState], None]:
+        name = self._name(restart)
         n_orders = -1
         last = time.monotonic()
-        kept = self.checkpoints.load(_name(restart))
+        kept = self.checkpoints.load(name)
         side = "b" if kept is None else kept[0]["side"]
 
         def keep(state: SelectionState) -> None:
@@ -156,11 +162,10 @@ class OrderCheckpointer:
             now = time.monotonic()
             if len(state.records) != n_orders or now - last >= self.seconds_between:
                 side = _SIDES[side]
-                save_selection(self.checkpoints, _name(restart), state, side)
+                save_selection(self.checkpoints, name, state, side)
                 n_orders, last = len(state.records), now
 
         return keep
 
-
-def _name(restart: int) -> str:
-    return f"restart-{restart}"
+    def _name(self, restart: int) -> str:
+        return f"restart-{restart}{self.suffix}"

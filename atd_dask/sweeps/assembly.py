@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus import CorpusStore
-from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
+from atd_dask.text.counting import WordCounts
+from atd_dask.text.lexicon import Lexicon
 
 Mask = NDArray[np.bool_]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.counting import count_shards
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.stages.checks import warn_of_skipped, warn_of_unseen
 from atd_dask.stages.reading import counted_pieces, open_counted
 from atd_dask.stages.storing import store_part, store_texts
@@ -19,7 +20,8 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.stage_notes import PartSummary
 from atd_dask.sweeps.journal import NO_KEYS, Journal, Keys, join_keys, make_key
 from atd_dask.text import readers
-from atd_dask.text.counting import CountSpool, Lexicon, WordCounts, count_shard
+from atd_dask.text.counting import WordCounts, count_shard
+from atd_dask.text.lexicon import Lexicon
 from atd_dask.text.novelty import describe_documents
 from atd_dask.text.readers.stamps import forget_listings, stamp_file
 

@@ -29,7 +29,8 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.state import KnownCluster
-from atd_dask.text.counting import Encoding, WordCounts
+from atd_dask.text.counting import WordCounts
+from atd_dask.text.lexicon import Encoding
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress

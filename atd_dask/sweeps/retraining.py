@@ -147,7 +147,7 @@ def gather_normal(
             for part in divided:
                 scratch.enter_context(closing(part))
             vocabulary = choose_vocabulary(config, parts["train"])
-            copies = look_for_copies(config, parts, client, progress)
+            copies = look_for_copies(config, parts, progress)
             return {
                 name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
                 for name, part in parts.items()

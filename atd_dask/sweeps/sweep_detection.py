@@ -17,6 +17,7 @@ from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.observation import check_memory, describe_cluster
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
@@ -63,7 +64,6 @@ from atd_dask.sweeps.word_drift import (
     measure_trend,
     weigh_arrival,
 )
-from atd_dask.text.counting import CountSpool
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -202,7 +202,7 @@ class SweepDetection:
     def _look_for_copies(self, batch: CountSpool) -> Copies | None:
         """Look for near-duplicates. Training is read only if there are some that it may match."""
         alone: dict[str, Copies]
-        alone = look_for_copies(self._config, {"test": batch}, self._client, self._progress)
+        alone = look_for_copies(self._config, {"test": batch}, self._progress)
         if "test" not in alone or not choose_groups(alone["test"]):
             return alone.get("test")
         with ExitStack() as scratch:
@@ -214,7 +214,7 @@ class SweepDetection:
                 parts[part] = scratch.enter_context(closing(normal))
             parts["test"] = batch
             beside: dict[str, Copies]
-            beside = look_for_copies(self._config, parts, self._client, self._progress)
+            beside = look_for_copies(self._config, parts, self._progress)
         return beside["test"]
 
     def _open(self, part: str) -> CorpusStore:

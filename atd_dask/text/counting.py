@@ -1,11 +1,10 @@
-"""Counts the words of documents: shard by shard, then over one vocabulary."""
+"""Counts the words of documents, shard by shard."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import pickle
-import tempfile
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.documents import NO_DATE, CountBatch, Shard, Skipped
+from atd_dask.kernels.copies import Hashes, make_word_keys
 from atd_dask.kernels.letter_runs import FIRST_PLACE, TokenTable
 from atd_dask.text.options import TextOptions
 from atd_dask.text.readers.files import clean_labels, clean_text
@@ -43,6 +43,13 @@ class WordCounts:
     words: Sequence[str]
     batch: CountBatch
     skipped: Sequence[Skipped] = ()
+    keys: Hashes | None = None  # words: a hash of each; made when needed if missing
+
+    def find_keys(self) -> Hashes:
+        return make_word_keys(self.words) if self.keys is None else self.keys
+
+    def __sizeof__(self) -> int:
+        return sys.getsizeof(self.batch) + 64 * len(self.words)
 
 
 class _Numbers:
@@ -60,6 +67,7 @@ class _Numbers:
         self._runs = TokenTable(np.frombuffer(os.urandom(8 * MAX_LETTERS), dtype=np.uint64))
         self._runs_learnt = FIRST_PLACE
         self._number_of_run = np.zeros(0, dtype=np.int32)
+        self._keys = np.zeros(0, dtype=np.uint64)
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -76,6 +84,14 @@ class _Numbers:
         parts = [_count_tokens(*self._number_tokens(some)) for some in _cut(texts)]
         distinct, terms, counts = zip(*parts, strict=True)
         return np.concatenate(distinct), np.concatenate(terms), np.concatenate(counts)
+
+    def find_keys(self) -> Hashes:
+        """Return a hash of every word numbered so far; each is computed once."""
+        with self._lock:
+            if len(self._keys) < len(self.words):
+                fresh = make_word_keys(self.words[len(self._keys) :])
+                self._keys = np.append(self._keys, fresh)
+            return self._keys
 
     def _number_tokens(self, texts: list[bytes]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the word number of each token, -1 if dropped, and the token count of each text."""
@@ -131,7 +147,8 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
     """Read a shard and count the words of its documents.
 
     Documents with too few or too many distinct words are skipped, as `options` says. With
-    `keep_text`, texts are kept.
+    `keep_text`, texts are kept. Words are in alphabetical order, so that the result is the same in
+    every process.
     """
     numbers = _find_numbers(options)
     ids: list[str] = []
@@ -176,11 +193,13 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
         keep &= ~too
     if not keep.all():
         batch = batch.take_documents(keep)
-    used = np.flatnonzero(np.bincount(batch.terms, minlength=len(numbers.words)))
-    mine = np.zeros(len(numbers.words), dtype=np.int32)
+    used = np.flatnonzero(np.bincount(batch.terms)).tolist()
+    used.sort(key=numbers.words.__getitem__)
+    mine = np.zeros(max(used, default=-1) + 1, dtype=np.int32)
     mine[used] = np.arange(len(used))
-    words = [numbers.words[number] for number in used.tolist()]
-    return WordCounts(words, dataclasses.replace(batch, terms=mine[batch.terms]), skipped)
+    batch = dataclasses.replace(batch, terms=mine[batch.terms]).sort(len(used))
+    words = [numbers.words[number] for number in used]
+    return WordCounts(words, batch, skipped, numbers.find_keys()[used])
 
 
 def _count_tokens(
@@ -198,128 +217,3 @@ def _count_tokens(
     distinct = np.diff(np.searchsorted(entries, starts))
     terms = (entries & ((1 << n_bits) - 1)).astype(np.int32)
     return distinct, terms, np.diff(firsts, append=len(keys)).astype(np.int32)
-
-
-class Lexicon:
-    """Numbers the words of a whole corpus, in order of first occurrence."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def words(self) -> list[str]:
-        return list(self._numbers)
-
-    def number(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """Return the numbers of `words`; a new word gets the next number."""
-        found = list(map(self._numbers.get, words))
-        for index in [index for index, number in enumerate(found) if number is None]:
-            found[index] = self._numbers.setdefault(words[index], len(self._numbers))
-        return np.array(found, dtype=np.int32)
-
-
-class CountSpool:
-    """Spools counted documents to a scratch file until the vocabulary is known.
-
-    Documents whose id occurred before are skipped. The spool must be closed.
-    """
-
-    def __init__(self, lexicon: Lexicon) -> None:
-        self.lexicon = lexicon
-        self.n_docs = 0
-        self.has_texts = False
-        self.has_dates = False
-        self.skipped: dict[str, int] = {}
-        self.examples: dict[str, str] = {}  # the first location for each reason
-        self._scratch = tempfile.TemporaryFile(prefix="atd-dask-")  # noqa: SIM115
-        self._n_batches = 0
-        self._seen: set[str] = set()
-        self._frequencies = np.zeros(0, dtype=np.int64)
-
-    def add(self, counts: WordCounts) -> None:
-        batch = counts.batch.rename(self.lexicon.number(counts.words))
-        fresh = self._find_new(batch.ids)
-        repeated = [
-            Skipped("its id stands earlier in the corpus", f"document {id!r}")
-            for id in compress(batch.ids, ~fresh)
-        ]
-        for skip in (*counts.skipped, *repeated):
-            self.skipped[skip.reason] = self.skipped.get(skip.reason, 0) + skip.times
-            self.examples.setdefault(skip.reason, skip.location)
-        self._write(batch.take_documents(fresh) if repeated else batch)
-
-    def _find_new(self, ids: Sequence[str]) -> NDArray[np.bool_]:
-        fresh = np.ones(len(ids), dtype=np.bool_)
-        if self._seen.isdisjoint(ids) and len(set(ids)) == len(ids):
-            self._seen.update(ids)
-            return fresh
-        for row, id in enumerate(ids):
-            fresh[row] = id not in self._seen
-            self._seen.add(id)
-        return fresh
-
-    def _write(self, batch: CountBatch) -> None:
-        pickle.dump(batch, self._scratch, protocol=pickle.HIGHEST_PROTOCOL)
-        self._n_batches += 1
-        self.n_docs += len(batch)
-        self.has_texts |= batch.texts is not None
-        self.has_dates |= batch.dates is not None
-        self._frequencies = self.frequencies() + np.bincount(
-            batch.terms, minlength=len(self.lexicon)
-        )
-
-    def frequencies(self) -> NDArray[np.int64]:
-        """Return the document frequency of each word of the lexicon."""
-        padding = len(self.lexicon) - len(self._frequencies)
-        return np.pad(self._frequencies, (0, padding))
-
-    def batches(self) -> Iterator[CountBatch]:
-        """Yield all documents in order; their terms are numbers of the lexicon."""
-        self._scratch.seek(0)
-        for _ in range(self._n_batches):
-            yield pickle.load(self._scratch)  # noqa: S301
-
-    def divide(self, choices: Sequence[NDArray[np.bool_]]) -> list[CountSpool]:
-        """Split the documents into a spool for each choice; the first one lists what was
-        skipped."""
-        parts = [CountSpool(self.lexicon) for _ in choices]
-        parts[0].skipped, parts[0].examples = self.skipped, self.examples
-        first = 0
-        for batch in self.batches():
-            for part, chosen in zip(parts, choices, strict=True):
-                part._write(batch.take_documents(chosen[first : first + len(batch)]))
-            first += len(batch)
-        return parts
-
-    def close(self) -> None:
-        self._scratch.close()
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """Maps the words of one part of a corpus to the vocabulary, or to the unseen words."""
-
-    vocabulary: Sequence[str]
-    unseen_words: Sequence[str]
-    to_vocabulary: NDArray[np.int32]  # number in the lexicon → term, or -1
-    to_unseen: NDArray[np.int32]
-
-    @classmethod
-    def choose(cls, documents: CountSpool, vocabulary: Sequence[str]) -> Encoding:
-        words = documents.lexicon.words()
-        occurring = documents.frequencies() > 0
-        known = {word: term for term, word in enumerate(vocabulary)}
-        to_vocabulary = np.fromiter((known.get(word, -1) for word in words), np.int32, len(words))
-        outside = sorted(compress(words, occurring & (to_vocabulary < 0)))
-        unseen = {word: term for term, word in enumerate(outside)}
-        to_unseen = np.fromiter((unseen.get(word, -1) for word in words), np.int32, len(words))
-        return cls(vocabulary, outside, to_vocabulary, to_unseen)
-
-    def encode(self, batch: CountBatch) -> tuple[CountBatch, CountBatch]:
-        """Return the counts of words in the vocabulary, and of words outside it."""
-        return (
-            batch.rename(self.to_vocabulary).sort(len(self.vocabulary)),
-            batch.rename(self.to_unseen).sort(len(self.unseen_words)),
-        )

@@ -7,12 +7,16 @@ from contextlib import ExitStack, closing
 import numpy as np
 import pytest
 
-from atd_dask.distribution import copies
 from atd_dask.distribution.copies import find_copies
+from atd_dask.distribution.counting import hold_shards
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.documents import CountBatch
-from atd_dask.text.counting import CountSpool, Lexicon, WordCounts
+from atd_dask.distribution.spooling import CountSpool
+from atd_dask.documents import CountBatch, Document
+from atd_dask.text.counting import WordCounts
+from atd_dask.text.lexicon import Lexicon
+from atd_dask.text.options import TextOptions
 from tests.clusters import local_client
+from tests.text.test_counting import Texts
 
 WORDS = [f"word{n}" for n in range(300)]
 
@@ -51,7 +55,7 @@ def parts():
 
 def test_copies_are_found_in_each_part(parts):
     heard = []
-    found = find_copies(Runner(), parts, heard.append)
+    found = find_copies(parts, heard.append)
     assert sum(heard) == sum(part.n_docs for part in parts.values())
     assert found["train"].copy_of.tolist() == [-1] * 40 + [3, 3]
     assert found["validation"].copy_of.tolist() == [-1] * 5
@@ -62,23 +66,33 @@ def test_copies_are_found_in_each_part(parts):
 
 
 def test_a_single_document_with_a_counterpart_is_no_group(parts):
-    found = find_copies(Runner(), {"validation": parts["train"], "test": parts["train"]})
+    found = find_copies({"validation": parts["train"], "test": parts["train"]})
     groups = np.flatnonzero(found["test"].in_training).tolist()
     assert groups == [3, 40, 41]
 
 
-def test_every_cluster_finds_the_same(parts, monkeypatch):
-    alone = find_copies(Runner(), parts)
-    monkeypatch.setattr(copies, "BLOCK_ENTRIES", 200)
-    for workers in (1, 2):
-        with local_client(workers) as client:
-            found = find_copies(Runner(client), parts)
-        for part, expected in alone.items():
-            np.testing.assert_array_equal(found[part].copy_of, expected.copy_of)
-            np.testing.assert_array_equal(found[part].in_training, expected.in_training)
+def test_every_cluster_finds_the_same():
+    rng = np.random.default_rng(2)
+    documents = draw(rng, 60)
+    documents += [documents[3][1:], documents[40][2:], documents[3]]
+    words = ["".join("abcdefghij"[int(digit)] for digit in f"{n:03}") for n in range(300)]
+    texts = [" ".join(words[n] for n in document) for document in documents]
+    named = [Document(str(n), text) for n, text in enumerate(texts)]
+    shards = [Texts(tuple(named[start : start + 9])) for start in range(0, len(named), 9)]
+    options = TextOptions(stop_words="none", stemmer="none")
+    found = []
+    for workers in (0, 1, 2):
+        with ExitStack() as stack:
+            client = stack.enter_context(local_client(workers)) if workers else None
+            spool = stack.enter_context(closing(CountSpool(Lexicon(), Runner(client))))
+            for handle, summary in hold_shards(spool.runner, shards, options):
+                spool.note(handle, summary)
+            found.append(find_copies({"test": spool})["test"].copy_of.tolist())
+    assert found[0] == [-1] * 60 + [3, 40, 3]
+    assert found[1:] == found[:1] * 2
 
 
 def test_parts_without_documents_have_no_copies():
     with closing(CountSpool(Lexicon())) as empty:
-        found = find_copies(Runner(), {"test": empty})
+        found = find_copies({"test": empty})
     assert len(found["test"].copy_of) == len(found["test"].in_training) == 0

@@ -314,3 +314,95 @@ def training_shared(training):
     counts = np.zeros(training.corpus.n_words, np.int64)
     np.add.at(counts, training.corpus.whole.terms, training.corpus.whole.counts)
     return counts / counts.sum()
+
+
+def summarise(result):
+    return (
+        result.expected.mass.tobytes(),
+        result.expected.tokens.tolist(),
+        result.log_likelihood,
+        result.cost,
+        result.anchors.tolist(),
+    )
+
+
+@pytest.mark.parametrize(("size", "n_levels"), [(1, 2), (3, 1), (40, 0)])
+def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
+    """A group is a subtree of the sum over all blocks; the last group is smaller."""
+    starts = np.append(np.arange(0, 400, size), 400)
+    corpus = MemoryCorpus(training.corpus.whole, training.corpus.n_words, starts)
+    local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+    seeds = seed_topics(corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0)
+    table = start_selection(SharedModel.from_counts(local.count_words()), seeds).table
+    rows = np.array([0, 2, 3, 77, 399])
+    with local_client(1) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
+        assert {group.result().n_levels for group in passes._groups.results} == {n_levels}
+        assert passes.count_words().tolist() == local.count_words().tolist()
+        assert passes.take(rows).terms.tolist() == local.take(rows).terms.tolist()
+        mine, here = passes.assign(table), local.assign(table)
+        assert summarise(mine) == summarise(here)
+        slope = 0.5 * table.specific_words() / np.maximum(here.expected.tokens, 1)
+        expected = local.fit(table, here.proportions, slope, here.anchors)
+        for start in (mine.proportions, here.proportions):
+            fitted = passes.fit(table, start, slope, mine.anchors)
+            assert summarise(fitted) == summarise(expected)
+            for first, last in ((starts[0], starts[1]), (starts[-2], starts[-1])):
+                parts = (one.proportions.part(first, last) for one in (fitted, expected))
+                one, two = ([array.tolist() for array in part.arrays] for part in parts)
+                assert one == two
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """Every fourth document of a corpus is its sample."""
+    monkeypatch.setattr(driver, "LARGE_DOCUMENTS", 100)
+    monkeypatch.setattr(driver, "SAMPLE_DOCUMENTS", 100)
+
+
+def test_the_order_is_chosen_on_a_sample_and_trained_on_all(training, sampled):
+    heard = []
+    (state,) = train_restarts(training, 1, on_progress=lambda _, done: heard.append(done))
+    orders = [record.n_topics for record in state.records]
+    assert len(set(orders)) == 1, "one order is trained on all documents"
+    tried = {done.n_topics for done in heard if isinstance(done, OrderRecord)}
+    assert len(tried) > 1, "others are tried on the sample"
+    single = replace(training, orders=OrderRange(4, 4))
+    assert not driver.needs_sample(single), "there is nothing to choose"
+    assert not driver.needs_sample(replace(training, orders=OrderRange(5, 2, every=True)))
+
+
+@pytest.mark.parametrize("small", [0, 2**22], ids=["blocks", "restarts"])
+def test_a_sample_is_the_same_on_every_cluster(training, sampled, monkeypatch, small):
+    alone = digest(train_restarts(training, 2))
+    monkeypatch.setattr(driver, "SMALL_ENTRIES", small)
+    for workers in (1, 2, 3):
+        with local_client(workers) as client:
+            assert digest(train_restarts(training, 2, client)) == alone
+
+
+@pytest.mark.parametrize("n_orders", [1, 3])
+def test_an_interrupted_sample_goes_on_from_its_checkpoint(tmp_path, training, sampled, n_orders):
+    expected = digest(train_restarts(training, 1))
+    checkpointer = OrderCheckpointer(Checkpoints(str(tmp_path), "key"), seconds_between=0)
+    kept = []
+
+    class Interrupting(OrderCheckpointer):
+        def keep(self, restart):
+            inner = super().keep(restart)
+
+            def keep(state):
+                inner(state)
+                kept.append(self.suffix)
+                if self.suffix and len(state.records) == n_orders:
+                    raise InterruptedSearchError("interrupted by the test")
+
+            return keep
+
+    broken = Interrupting(checkpointer.checkpoints, seconds_between=0)
+    with pytest.raises(InterruptedSearchError, match="interrupted by the test"):
+        train_restarts(training, 1, checkpointer=broken)
+    assert set(kept) == {"-sample"}
+    shared = training_shared(training)
+    assert len(checkpointer.of_sample().load(0, shared).records) == n_orders
+    assert checkpointer.load(0, shared) is None
+    assert digest(train_restarts(training, 1, checkpointer=checkpointer)) == expected

@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels import copies
 from atd_dask.kernels.copies import (
+    LEAST_EQUAL_BITS,
     LEAST_NEAR,
     MOST_LISTED,
     N_BANDS,
     draw_multipliers,
     find_buckets,
+    hash_contents,
     make_word_keys,
     part_copies,
+    shortlist,
     sign_documents,
 )
 from atd_dask.kernels.model import Block
@@ -100,8 +103,25 @@ def test_signatures_are_as_defined(case):
     found = sign_documents(make_documents(documents), KEYS)
     keys, multipliers = KEYS.tolist(), draw_multipliers().tolist()
     expected = [naive.sign_document(d, keys, multipliers, N_BANDS) for d in documents]
-    assert found.whole.tolist() == [whole for whole, _ in expected]
-    assert found.bands.tolist() == [bands for _, bands in expected]
+    assert found.whole.tolist() == [whole for whole, _, _ in expected]
+    assert found.bands.tolist() == [bands for _, bands, _ in expected]
+    assert found.sketches.tolist() == [sketch for _, _, sketch in expected]
+    listed = naive.shortlist(expected, LEAST_EQUAL_BITS)
+    assert np.flatnonzero(shortlist(found)).tolist() == listed
+    contents = hash_contents(make_documents(documents), KEYS)
+    assert contents.tolist() == [naive.hash_contents(d, keys) for d in documents]
+
+
+def test_unlike_documents_that_share_a_band_are_not_listed():
+    rng = np.random.default_rng(3)
+    documents = [draw_document(rng, 60) for _ in range(300)]
+    documents.append(change(rng, documents[7], 3))
+    signatures = sign_documents(make_documents(documents), KEYS)
+    meeting = np.zeros_like(signatures.bands)  # all of them share every band
+    meeting[:] = np.arange(1, N_BANDS + 1)
+    crowd = signatures._replace(bands=meeting)
+    assert np.flatnonzero(shortlist(signatures)).tolist() == [7, 300]
+    assert np.count_nonzero(shortlist(crowd)) < 60
 
 
 def test_near_copies_meet():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -12,15 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Document, Skipped
 from atd_dask.text import counting
-from atd_dask.text.counting import (
-    CountSpool,
-    Encoding,
-    Lexicon,
-    WordCounts,
-    count_shard,
-)
+from atd_dask.text.counting import WordCounts, count_shard
+from atd_dask.text.lexicon import Lexicon
 from atd_dask.text.options import TextOptions
 from atd_dask.text.words import Tokeniser
 
@@ -160,61 +157,6 @@ def test_a_process_begins_anew_when_it_remembers_too_much(monkeypatch):
         assert as_counters(count_shard(shard(text), PLAIN)) == {"0": Counter(text.split())}
 
 
-@pytest.fixture
-def gathering():
-    made = CountSpool(Lexicon())
-    yield made
-    made.close()
-
-
-def test_the_first_document_of_an_id_is_taken(gathering):
-    first = Texts((Document("x", "a"), Document("y", "b")))
-    second = Texts((Document("y", "c"), Document("z", "a c"), Document("z", "d")))
-    for piece in (first, second):
-        gathering.add(count_shard(piece, PLAIN))
-    lexicon = gathering.lexicon
-    assert [list(batch.ids) for batch in gathering.batches()] == [["x", "y"], ["z"]]
-    assert gathering.n_docs == 3
-    assert gathering.skipped == {"its id stands earlier in the corpus": 2}
-    assert gathering.examples == {"its id stands earlier in the corpus": "document 'y'"}
-    frequencies = gathering.frequencies()
-    assert dict(zip(lexicon.words(), frequencies.tolist(), strict=True)) == {
-        "a": 2,
-        "b": 1,
-        "c": 1,
-        "d": 0,
-    }
-
-
-def test_encoding_keeps_words_outside_the_vocabulary_beside_the_counts(gathering):
-    gathering.add(count_shard(shard("b a a z", "z y y", "b"), PLAIN))
-    encoding = Encoding.choose(gathering, ["a", "b", "c"])
-    assert encoding.unseen_words == ["y", "z"]
-    (batch,) = gathering.batches()
-    known, unseen = encoding.encode(batch)
-    assert known.indptr.tolist() == [0, 2, 2, 3]
-    assert known.terms.tolist() == [0, 1, 1]
-    assert known.counts.tolist() == [2, 1, 1]
-    assert unseen.indptr.tolist() == [0, 1, 3, 3]
-    assert unseen.terms.tolist() == [1, 0, 1]
-    assert unseen.counts.tolist() == [1, 2, 1]
-
-
-def test_a_gathering_is_divided_in_its_order(gathering):
-    gathering.add(count_shard(shard("a", "b", "", "a b"), PLAIN))
-    parts = gathering.divide([np.array([True, False, True]), np.array([False, True, False])])
-    try:
-        assert [[list(batch.ids) for batch in part.batches()] for part in parts] == [
-            [["0", "3"]],
-            [["1"]],
-        ]
-        assert [part.frequencies().tolist() for part in parts] == [[2, 1], [0, 1]]
-        assert [len(part.skipped) for part in parts] == [1, 0]
-    finally:
-        for part in parts:
-            part.close()
-
-
 def test_a_label_with_control_characters_is_cleaned_and_its_document_stays():
     odd = ("a\tb", "\r\n", "", "c\x00\x1b[0m\u2028d", "two  blanks")
     counted = count_shard(Texts((Document("1", "one", odd), Document("2", "two"))), PLAIN)
@@ -226,7 +168,6 @@ def test_of_many_that_are_skipped_the_first_are_told_and_all_are_counted(monkeyp
     items = tuple(Skipped("no field text", f"a:{n}") for n in range(10))
     counts = count_shard(Texts((*items, Document("1", "one"))), PLAIN)
     assert len(counts.skipped) == 4
-    spool = CountSpool(Lexicon())
-    spool.add(counts)
-    assert (spool.skipped, spool.examples) == ({"no field text": 10}, {"no field text": "a:0"})
-    spool.close()
+    with closing(CountSpool(Lexicon())) as spool:
+        spool.add(counts)
+        assert (spool.skipped, spool.examples) == ({"no field text": 10}, {"no field text": "a:0"})

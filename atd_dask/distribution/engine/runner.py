@@ -7,7 +7,7 @@ import math
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,21 +47,85 @@ class Runner:
             return
         held = self._hold(step, shared)
         under_way: deque[Future[Any]] = deque()
-        waiting = enumerate(pieces)
-        most, counted = 0, -math.inf
+        submitted = (self._submit(step, number, held, piece) for number, piece in enumerate(pieces))
         try:
-            while True:
-                if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
-                    most, counted = self._count_slots(), time.monotonic()
-                for number, piece in waiting:
-                    under_way.append(self._submit(step, number, held, piece))
-                    if len(under_way) >= most:
-                        break
-                if not under_way:
-                    return
+            for _ in self._fill(under_way, submitted):
                 yield under_way.popleft().result()
         finally:
             self.client.cancel([held, *under_way])
+
+    def hold_each(
+        self,
+        step: Callable[..., Any],
+        summarise: Callable[[Any], Any],
+        shared: Any,
+        pieces: Iterable[Any],
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Compute step(shared, piece) for every piece, and leave the result where it is computed;
+        yield its handle and summarise(result), in order, with a bound on the tasks under way."""
+        if self.client is None:
+            for piece in pieces:
+                result = step(shared, piece)
+                yield result, summarise(result)
+            return
+        held = self._hold(step, shared)
+
+        def submit(number: int, piece: Any) -> tuple[Future[Any], Future[Any]]:
+            kept = self._submit(step, number, held, piece)
+            return kept, self._submit(summarise, number, kept, priority=1)
+
+        under_way: deque[tuple[Future[Any], Future[Any]]] = deque()
+        try:
+            for _ in self._fill(under_way, (submit(*given) for given in enumerate(pieces))):
+                kept, summary = under_way.popleft()
+                yield kept, summary.result()
+        finally:
+            self.client.cancel([future for two in under_way for future in two])
+
+    def combine(
+        self,
+        step: Callable[..., Any],
+        shared: Any,
+        questions: Iterable[tuple[Sequence[Any], Any]],
+    ) -> Generator[Any, None, None]:
+        """Yield step(results, shared, question) for every question and the handles that come with
+        it, in order, with a bound on the tasks under way."""
+        if self.client is None:
+            for handles, question in questions:
+                yield step(handles, shared, question)
+            return
+        held = self._hold(step, shared)
+        submitted = (
+            self._submit(step, number, list(handles), held, question)
+            for number, (handles, question) in enumerate(questions)
+        )
+        under_way: deque[Future[Any]] = deque()
+        try:
+            for _ in self._fill(under_way, submitted):
+                yield under_way.popleft().result()
+        finally:
+            self.client.cancel([held, *under_way])
+
+    def derive(self, step: Callable[..., Any], handle: Any, question: Any) -> Any:
+        """Compute step(result, question) where the result is, leave it there, and return its
+        handle."""
+        if self.client is None:
+            return step(handle, question)
+        return self._submit(step, 0, handle, question)
+
+    def _fill(self, under_way: deque[Any], submitted: Iterator[Any]) -> Iterator[None]:
+        """Keep as many tasks under way as the cluster has room for; yield while there are any."""
+        most, counted = 0, -math.inf
+        while True:
+            if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
+                most, counted = self.count_slots(), time.monotonic()
+            for future in submitted:
+                under_way.append(future)
+                if len(under_way) >= most:
+                    break
+            if not under_way:
+                return
+            yield
 
     def keep(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> RemoteResults:
         """Compute step(shared, piece) for every piece, and keep the results on the workers."""
@@ -158,9 +222,10 @@ class Runner:
 
         return wait
 
-    def _count_slots(self) -> int:
+    def count_slots(self) -> int:
         """Return how many tasks may be under way: a cluster may grow and shrink."""
-        assert self.client is not None
+        if self.client is None:
+            return 1
         threads: int = sum(self.client.nthreads().values())
         return TASKS_PER_THREAD * max(threads, 1)
 

@@ -1,0 +1,97 @@
+"""Measures what a pass of training costs Dask's scheduler on a large cluster.
+
+The cluster is simulated: the scheduler is real, tasks sleep for as long as a block takes, and their
+results are small. What is measured is CPU time and memory of the scheduler's process, and the CPU
+time of the client's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from atd_dask.bench.usage import Row
+from atd_dask.distribution.engine.runner import RemoteResults, Runner
+from atd_dask.distribution.engine.simulation import Simulated, simulate_cluster
+from atd_dask.kernels.passes import BRANCHES
+
+if TYPE_CHECKING:
+    from atd_dask.progress import Progress
+
+
+def bench_scheduler(
+    sizes: Sequence[int], tasks_per_worker: int, seconds: float, progress: Progress
+) -> list[Row]:
+    """Return a row for each number of workers: a pass with so many blocks for each of them."""
+    rows: list[Row] = []
+    for n_workers in sorted(sizes):
+        with progress.task(f"simulate {n_workers:,} workers", 2) as task:
+            with simulate_cluster(n_workers) as cluster:
+                task.advance()
+                rows.append(measure_pass(cluster, n_workers, tasks_per_worker, seconds))
+            task.advance()
+    return rows
+
+
+def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seconds: float) -> Row:
+    import psutil
+
+    scheduler = psutil.Process(cluster.scheduler_pid)
+
+    def cpu_seconds() -> float:
+        times = scheduler.cpu_times()
+        return float(times.user + times.system)
+
+    runner = Runner(cluster.client)
+    blocks = runner.keep(hold_block, seconds, range(n_workers * tasks_per_worker))
+    runner.reduce(add_blocks, blocks, None, BRANCHES)
+    memory = scheduler.memory_info().rss
+    start, before, mine = time.perf_counter(), cpu_seconds(), time.process_time()
+    n_tasks = simulate_pass(runner, blocks, seconds)
+    wall, used = time.perf_counter() - start, cpu_seconds() - before
+    mine = time.process_time() - mine
+    return {
+        "workers": n_workers,
+        "blocks": len(blocks.results),
+        "tasks": n_tasks,
+        "seconds": round(wall, 2),
+        "seconds_of_work": round(tasks_per_worker * seconds, 2),
+        "scheduler_cpu_seconds": round(used, 2),
+        "scheduler_milliseconds_per_task": round(1e3 * used / n_tasks, 3),
+        "client_milliseconds_per_task": round(1e3 * mine / n_tasks, 3),
+        "scheduler_megabytes": round(scheduler.memory_info().rss / 1e6),
+        "bytes_per_task": round((scheduler.memory_info().rss - memory) / n_tasks),
+    }
+
+
+def simulate_pass(runner: Runner, blocks: RemoteResults, seconds: float) -> int:
+    """The tasks of a pass: a fit and what stays of it for each block, and the tree of sums; returns
+    their number."""
+    fitted = runner.keep_all(fit_block, blocks, seconds)
+    kept = runner.keep_all(keep_part, fitted, None)
+    runner.reduce(add_blocks, fitted, None, BRANCHES)
+    n_tasks, level = 2 * len(blocks.results), len(blocks.results)
+    while level > 1:
+        level = -(-level // BRANCHES)
+        n_tasks += level
+    runner.drop(kept)
+    runner.drop(fitted)
+    return n_tasks
+
+
+def hold_block(seconds: float, number: int) -> int:
+    return number
+
+
+def fit_block(block: int, seconds: float) -> int:
+    time.sleep(seconds)
+    return block
+
+
+def keep_part(part: int, _: None) -> int:
+    return part
+
+
+def add_blocks(parts: Sequence[int], _: None) -> int:
+    return len(parts)

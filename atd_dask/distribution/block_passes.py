@@ -1,0 +1,215 @@
+"""Passes over the blocks of a corpus on a cluster.
+
+A task takes a group of consecutive blocks. Statistics are added in a tree over the blocks whose
+shape depends on their number alone: a group is a subtree of it. So groups can be as large as the
+cluster allows, and the bytes are those of passes in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Self, cast
+
+import numpy as np
+
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
+from atd_dask.kernels.passes import (
+    BRANCHES,
+    ComputedProportions,
+    HeldProportions,
+    Pass,
+    add_passes,
+    anchors_in,
+    assign_pass,
+    fit_pass,
+    place_anchors,
+    split_rows,
+)
+from atd_dask.kernels.statistics import count_words
+
+# Levels of the tree that a task adds up, at most: a group has up to 64 blocks.
+MOST_LEVELS = 2
+
+
+@dataclass(frozen=True)
+class BlockGroup:
+    """Consecutive blocks, whose statistics are added in so many levels of the tree."""
+
+    blocks: Sequence[Block]
+    n_levels: int
+
+    def __sizeof__(self) -> int:
+        return sum(block.__sizeof__() for block in self.blocks)
+
+    @property
+    def starts(self) -> Ints:
+        """The first document of each block, counted from that of the group, and the number of
+        documents."""
+        return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
+
+    def add(self, parts: Sequence[Pass], n_words: int) -> Pass:
+        """Return the sum of the passes over the blocks, with the proportions of all of them."""
+        proportions = []
+        for part in parts:
+            assert isinstance(part.proportions, Proportions)
+            proportions.append(part.proportions)
+        pairs = zip(parts, self.blocks, strict=True)
+        sums = [place_anchors(part, block.start) for part, block in pairs]
+        for _ in range(self.n_levels):
+            firsts = range(0, len(sums), BRANCHES)
+            sums = [add_passes(sums[first : first + BRANCHES], n_words) for first in firsts]
+        (whole,) = sums
+        return replace(whole, proportions=Proportions.concatenate(proportions))
+
+
+def choose_levels(n_blocks: int, least_groups: int) -> int:
+    """Return how many levels of the tree a group may have if there are to be so many groups."""
+    levels = [n for n in range(MOST_LEVELS + 1) if n_blocks // BRANCHES**n >= least_groups]
+    return max(levels, default=0)
+
+
+@dataclass(frozen=True)
+class ProportionsOnWorkers:
+    """Proportions that stay where their blocks were fitted. If a worker is lost, Dask recomputes
+    them, starting with the first pass of their order."""
+
+    runner: Runner
+    kept: RemoteResults
+    bounds: Sequence[Ints]  # groups: where its blocks begin, and where the last one ends
+
+    def part(self, start: int, stop: int) -> Proportions:
+        firsts = [int(bounds[0]) for bounds in self.bounds]
+        index = int(np.searchsorted(firsts, start, side="right")) - 1
+        (group,) = self.runner.ask(hold, self.kept, [(index, None)])
+        return cast(Proportions, group).part(start - firsts[index], stop - firsts[index])
+
+    def save(self, save: Callable[[int, Proportions], None]) -> list[int]:
+        self.runner.ask_all(save_parts, self.kept, save, self.bounds)
+        return [start for bounds in self.bounds for start in bounds[:-1].tolist()]
+
+
+class ClusterPasses:
+    """Passes with a task for each group of blocks.
+
+    The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
+    a worker that had them is lost. Statistics are added on the workers; only one sum is sent to the
+    client.
+    """
+
+    def __init__(self, runner: Runner, corpus: Corpus) -> None:
+        self._runner = runner
+        self._corpus = corpus
+        self.n_words = corpus.n_words
+
+    def __enter__(self) -> Self:
+        starts = self._corpus.block_starts
+        n_blocks = len(starts) - 1
+        n_levels = choose_levels(n_blocks, self._runner.count_slots())
+        size = BRANCHES**n_levels
+        groups = [range(n, min(n + size, n_blocks)) for n in range(0, n_blocks, size)]
+        self._bounds = [starts[group.start : group.stop + 1] for group in groups]
+        self._groups = self._runner.keep(read_group, (self._corpus, n_levels), groups)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._runner.drop(self._groups)
+
+    def take(self, rows: Ints) -> Block:
+        starts = np.array([*(bounds[0] for bounds in self._bounds), self._corpus.n_docs])
+        mine = split_rows(rows, starts)
+        return Block.concatenate(self._runner.ask_all(take_documents, self._groups, None, mine))
+
+    def over(self, corpus: MemoryCorpus) -> AbstractContextManager[ClusterPasses]:
+        return ClusterPasses(self._runner, corpus)
+
+    def count_words(self) -> Ints:
+        counts = self._runner.keep_all(count_in_group, self._groups, self.n_words)
+        totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
+        return totals
+
+    def assign(self, table: WordTable) -> Pass:
+        return self._add_up(self._runner.keep_all(assign_group, self._groups, table))
+
+    def fit(
+        self,
+        table: WordTable,
+        start: Proportions | HeldProportions,
+        slope: Floats,
+        anchors: Ints,
+    ) -> Pass:
+        if isinstance(start, ProportionsOnWorkers):
+            starts = start.kept
+        elif isinstance(start, Proportions):
+            parts = [start.part(int(bounds[0]), int(bounds[-1])) for bounds in self._bounds]
+            starts = self._runner.keep(hold_part, None, parts)
+        else:
+            starts = self._runner.keep(read_parts, start, self._bounds)
+        given = (table, slope, anchors)
+        return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts))
+
+    def _add_up(self, parts: RemoteResults) -> Pass:
+        kept = self._runner.keep_all(take_proportions, parts, None)
+        whole: Pass = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
+        held = ProportionsOnWorkers(self._runner, kept, self._bounds)
+        return replace(whole, proportions=held)
+
+
+def read_group(given: tuple[Corpus, int], group: Sequence[int]) -> BlockGroup:
+    corpus, n_levels = given
+    return BlockGroup([corpus.block(index) for index in group], n_levels)
+
+
+def take_documents(group: BlockGroup, _: None, rows: Ints) -> Block:
+    pairs = zip(group.blocks, split_rows(rows, group.starts), strict=True)
+    return Block.concatenate([block.take(mine) for block, mine in pairs])
+
+
+def count_in_group(group: BlockGroup, n_words: int) -> Ints:
+    totals: Ints = np.sum([count_words(block, n_words) for block in group.blocks], axis=0)
+    return totals
+
+
+def add_totals(parts: Sequence[Ints], _: None) -> Ints:
+    totals: Ints = np.sum(parts, axis=0)
+    return totals
+
+
+def assign_group(group: BlockGroup, table: WordTable) -> Pass:
+    return group.add([assign_pass(block, table) for block in group.blocks], table.n_words)
+
+
+def fit_group(group: BlockGroup, given: tuple[WordTable, Floats, Ints], start: Proportions) -> Pass:
+    table, slope, anchors = given
+    here = align(start)  # it may come from another worker
+    parts = []
+    for block, (first, last) in zip(group.blocks, pairwise(group.starts.tolist()), strict=True):
+        mine = anchors_in(anchors, block.start, block.start + len(block))
+        parts.append(fit_pass(block, table, here.part(first, last), slope, mine))
+    return group.add(parts, table.n_words)
+
+
+def take_proportions(part: Pass, _: None) -> Proportions | ComputedProportions:
+    return part.proportions
+
+
+def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
+    return add_passes(parts, n_words)
+
+
+def hold_part(_: None, part: Proportions) -> Proportions:
+    return cast(Proportions, align(part))
+
+
+def read_parts(saved: HeldProportions, bounds: Ints) -> Proportions:
+    return Proportions.concatenate([saved.part(*two) for two in pairwise(bounds.tolist())])
+
+
+def save_parts(part: Proportions, save: Callable[[int, Proportions], None], bounds: Ints) -> None:
+    first = int(bounds[0])
+    for start, stop in pairwise(bounds.tolist()):
+        save(start, part.part(start - first, stop - first))
