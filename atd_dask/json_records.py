@@ -57,12 +57,17 @@ class JsonRecord:
         Raises
         ------
         InputError
-            If a field that has no default is missing.
+            If a field that has no default is missing, or a nested one has the wrong shape.
         """
         decoders, needed = _find_decoders(cls)  # type: ignore[arg-type]  # classes are hashable
         if missing := [name for name in needed if name not in content]:
             raise InputError(f"{cls.__name__} must have {missing[0]}, but the JSON lacks it")
-        given = {name: read(content[name]) for name, read in decoders.items() if name in content}
+        try:
+            given = {
+                name: read(content[name]) for name, read in decoders.items() if name in content
+            }
+        except (AttributeError, TypeError) as error:
+            raise InputError(f"{cls.__name__} must have nested fields, but: {error}") from error
         return cls(**given)
 
 

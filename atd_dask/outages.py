@@ -1,4 +1,4 @@
-"""Stores that give out for a while: unlike a wrong path, that is not the user's to fix."""
+"""Outages of stores: unlike a wrong path, they are not the user's to fix."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import errno
 
 from atd_dask.errors import OutageError
 
-# What s3fs makes of a server's own errors, and what systems say of a disk behind a network.
+# What s3fs makes of a server's errors, and what systems report for a network disk.
 _PASSING = (
     *(errno.EIO, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT),
     *(errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH),
 )
-# The classes of errors with which these packages say that nobody answers, or not as expected.
+# Errors with which these packages report that nobody answers, or not as expected.
 _UNANSWERED = {
     "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
     "botocore": ("ConnectionError", "HTTPClientError", "ResponseParserError"),
@@ -34,11 +34,11 @@ def is_outage(error: BaseException) -> bool:
 
 
 def explain_outage(error: BaseException, url: str = "a store") -> OutageError | None:
-    """The sentence for a store that has given out; None for any other error."""
+    """Return a sentence for a store that does not answer; None for any other error."""
     if not is_outage(error):
         return None
     line = (str(error).splitlines() or [""])[0] or "no answer"
     return OutageError(
-        f"{url} does not answer as it should ({line}): see that it is up, then run the same command"
-        " again to go on"
+        f"{url} does not answer as it should ({line}): check that it is up, then run the same"
+        " command again to resume"
     )

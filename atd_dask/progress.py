@@ -72,7 +72,7 @@ class Task:
 
 
 class _Listened:
-    """An output that knows since when it has had nothing to show."""
+    """An output that knows when it last had something to show."""
 
     def __init__(self, output: Output) -> None:
         self.origin = output.origin
@@ -97,7 +97,7 @@ class Progress:
 
     @contextmanager
     def never_silent(self, seconds: float = MOST_SILENCE) -> Iterator[None]:
-        """Say that the run is still at work whenever there is no news for so many seconds."""
+        """Say that the run is still working whenever there is no news for this many seconds."""
         ended = threading.Event()
 
         def watch() -> None:

@@ -118,7 +118,7 @@ def _forget(
     error: DamagedStoreError,
     progress: Progress,
 ) -> None:
-    """Make the stages run again whose stores are damaged."""
+    """Forget stages whose stores are damaged, so that they run again."""
     for store in damaged:
         forget_stage(store.folder, store.stage)
     missing = [store.stage for store in damaged if store.stage not in stages]

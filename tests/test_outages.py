@@ -15,7 +15,7 @@ from atd_dask.config.loader import load
 from atd_dask.errors import InputError, OutageError
 from atd_dask.outages import explain_outage
 from atd_dask.stages.run_record import record_run
-from atd_dask.storage.locations import Location
+from atd_dask.storage.locations import Location, Partial
 from atd_dask.storage.locks import NAME, lock_folder
 from atd_dask.storage.ownership import claim_folder
 from atd_dask.text.readers.files import look_at_files
@@ -41,7 +41,7 @@ GONE = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 def test_an_outage_is_a_sentence_with_the_remedy(error: Exception) -> None:
     told = str(explain_outage(error, "s3://bucket/out"))
     assert told.startswith("s3://bucket/out does not answer as it should (")
-    assert told.endswith("): see that it is up, then run the same command again to go on")
+    assert told.endswith("): check that it is up, then run the same command again to resume")
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,23 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: object, **options: object) -> None:
         raise GONE
 
-    for name in ("cat_file", "pipe_file", "ls", "find", "info", "isfile", "isdir"):
+    for name in ("cat_file", "pipe_file", "ls", "find", "info", "isfile", "isdir", "rm", "copy"):
         monkeypatch.setattr(MemoryFileSystem, name, fail)
 
 
 @pytest.mark.usefixtures("gone")
 def test_whoever_reads_or_writes_says_so() -> None:
     location = Location.of("memory://gone/out")
-    for act in (location.names, location.files, location.is_file, lambda: location.read("a")):
+    for act in (
+        location.names,
+        location.files,
+        location.is_file,
+        lambda: location.read("a"),
+        lambda: location.write("a", b""),
+        lambda: location.remove_files(["a"]),
+        lambda: location.copy_to(location, ["a"]),
+        lambda: Partial(location),
+    ):
         with pytest.raises(OutageError, match=r"^memory://gone/out does not answer"):
             act()
     with pytest.raises(OutageError, match=r"^memory://gone/out does not answer"):

@@ -66,7 +66,6 @@ LONG_SIGNATURES = {
     "find": "the public API: options by keyword",
     "ParsimoniousTopicModel.__init__": "scikit-learn's convention: every setting is a parameter",
     "detect": "the driver that everything else goes through",
-    "judge": "called by that driver alone",
 }
 
 
@@ -139,6 +138,37 @@ def test_what_passes_between_rooms_has_a_type() -> None:
         and any(ast.unparse(node) in OPEN_TYPES for node in ast.walk(annotation))
     }
     assert found == set(OPEN_ANYWAY), "use a frozen dataclass, a TypedDict or a JsonRecord"
+
+
+# Modules besides those of storage that know `JsonObject`, and what it is there.
+JSON_OBJECTS = {
+    "atd_dask/bench/problem_suite.py": "settings of a configuration",
+    "atd_dask/bench/sweep_simulation.py": "lines of documents, and of the history",
+    "atd_dask/config/run_config.py": "a section of a configuration, for keys of stages",
+    "atd_dask/distribution/engine/events.py": "messages between processes",
+    "atd_dask/distribution/training.py": "messages between processes",
+    "atd_dask/evaluation/problem_figures.py": "problems.json",
+    "atd_dask/evaluation/problems.py": "problems.json",
+    "atd_dask/finding.py": "the configuration that is written",
+    "atd_dask/report/links.py": "the configuration in run.json",
+    "atd_dask/report/sources.py": "the settings of a model store",
+    "atd_dask/run_types.py": "the configuration in run.json",
+    "atd_dask/stages/null_model.py": "the settings of a model store",
+    "atd_dask/stages/run_record.py": "the configuration in run.json",
+    "atd_dask/text/options.py": "the attributes of a corpus store",
+    "pipelines/train.py": "the note of the stage",
+}
+
+
+def test_open_json_stays_close_to_files() -> None:
+    found = {
+        str(file.relative_to(ROOT))
+        for file, tree in parse_package()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == "JsonObject"
+    }
+    outside = {name for name in found if not name.startswith("atd_dask/storage/")}
+    assert outside - {"atd_dask/json_records.py"} == set(JSON_OBJECTS)
 
 
 def parse_package() -> Iterator[tuple[Path, ast.Module]]:

@@ -57,6 +57,12 @@ def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
     assert not {"n_copies", "evaluation", "repeats", "cluster", "kind"} & cluster.keys()
 
 
+@pytest.mark.parametrize("wrong", [{"clusters": 3}, {"corpus": []}, {"null_model": "none"}])
+def test_the_wrong_shape_is_a_sentence(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="must have"):
+        Result.from_json({**make_result().to_json(), **wrong})
+
+
 def test_what_is_missing_is_named() -> None:
     told = fill_cluster({})
     del told["size"]

@@ -189,10 +189,10 @@ def report(run: str, progress: Progress) -> None:
     """Write the report of the run in the folder RUN again."""
     from atd_dask.pipelines.report import write_report
     from atd_dask.storage.ownership import hold_output
-    from atd_dask.storage.runs import list_places
+    from atd_dask.storage.runs import list_outputs
 
     with ExitStack() as stack:
-        if list_places(run):  # leave a folder alone that is not a run
+        if list_outputs(run):  # leave a folder alone that is not a run
             stack.enter_context(stopping_on_request())
             stack.enter_context(hold_output(run, progress.warn))
         click.echo(clean(f"report: {write_report(run)}"))
@@ -221,8 +221,8 @@ def _run_job(
 
 
 def _print_made(output: str, made: RunProducts) -> None:
-    from atd_dask.cli.printing import print_clusters, print_corpora, print_model, print_places
-    from atd_dask.storage.runs import list_places
+    from atd_dask.cli.printing import print_clusters, print_corpora, print_model, print_outputs
+    from atd_dask.storage.runs import list_outputs
 
     if made.corpus is not None:
         print_corpora(made.corpus)
@@ -230,7 +230,7 @@ def _print_made(output: str, made: RunProducts) -> None:
         print_model(made.null_model)
     if made.result is not None:
         print_clusters(made.result)
-        print_places(list_places(output))
+        print_outputs(list_outputs(output))
 
 
 def _find_command() -> list[str]:

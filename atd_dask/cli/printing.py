@@ -91,7 +91,7 @@ def print_corpora(parts: CorpusSummary) -> None:
     print_table(header, rows)
     for remark in remarks:
         _print_line(remark)
-    print_places({f"store of {name}": part.path for name, part in parts.items()})
+    print_outputs({f"store of {name}": part.path for name, part in parts.items()})
 
 
 def print_model(model: ModelSummary) -> None:
@@ -101,7 +101,7 @@ def print_model(model: ModelSummary) -> None:
         f" {model.topics_per_document:.2f} topics per document,"
         f" {model.salient_words_per_topic:.1f} salient words per topic"
     )
-    print_places({"null model": model.path})
+    print_outputs({"null model": model.path})
 
 
 # The figures of a cluster by heading.
@@ -196,7 +196,7 @@ def _describe_copies(groups: Sequence[CopyGroup]) -> str:
     )
 
 
-def print_places(places: Mapping[str, str]) -> None:
+def print_outputs(places: Mapping[str, str]) -> None:
     """Print the paths of the results."""
     for what, path in places.items():
         print(clean(f"{what}: {path}"))
@@ -249,7 +249,7 @@ def print_run(summary: RunSummary) -> None:
         print(clean(f"documents: {corpus}"))
         print(f"null model: {result.null_model.n_topics} topics")
         print_clusters(result)
-    print_places(summary.places)
+    print_outputs(summary.places)
 
 
 def _describe_run(run: RunRecord) -> Iterator[str]:

@@ -33,7 +33,7 @@ class RetrainConfig:
     drift: Annotated[
         int,
         Rule(
-            "or when drift was told in so many sweeps whose documents are no longer in the window",
+            "or when this many sweeps that have left the window reported drift",
             at_least=1,
         ),
     ] = 3

@@ -22,7 +22,7 @@ from atd_dask.distribution.checkpointing import (
 )
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
-from atd_dask.distribution.replicates import judge
+from atd_dask.distribution.replicates import ScoredGrowth, judge
 from atd_dask.distribution.search_space import open_search_space
 from atd_dask.distribution.vector_batches import open_vectors
 from atd_dask.kernels.blocks import Corpus
@@ -84,19 +84,9 @@ def detect(
                 outside = available.copy()
                 outside[documents] = False
                 topic = search.batch.train(documents)
-                score = search.batch.score(documents, topic)
+                grown = ScoredGrowth(growth, topic, search.batch.score(documents, topic))
                 replicates = space.replicates(documents, outside, (seed, index))
-                cluster = judge(
-                    growth,
-                    topic,
-                    score,
-                    replicates,
-                    rules,
-                    runner,
-                    checkpointer,
-                    index,
-                    on_progress,
-                )
+                cluster = judge(grown, replicates, rules, runner, checkpointer, index, on_progress)
                 if rules.searches > 0:
                     cluster = searches.compare(cluster)
                 found.append(cluster)

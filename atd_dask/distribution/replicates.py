@@ -46,10 +46,16 @@ class Replicates(Protocol):
         time."""
 
 
+class ScoredGrowth(NamedTuple):
+    """A candidate with the topic of its documents, and their score under it."""
+
+    growth: Growth
+    topic: Alternative
+    score: float
+
+
 def judge(
-    growth: Growth,
-    topic: Alternative,
-    score: float,
+    grown: ScoredGrowth,
     replicates: Replicates,
     rules: DetectionRules,
     runner: Runner,
@@ -58,6 +64,7 @@ def judge(
     on_progress: OnProgress,
 ) -> FoundCluster:
     """Test a cluster, and stop as soon as it cannot be significant any more."""
+    growth, topic, score = grown
     scores = checkpointer.load_scores(index)
     if not replicates.is_possible:
         return FoundCluster(growth, topic, score, scores, 1.0, False, len(growth.documents))

@@ -1,8 +1,8 @@
 """The level at which each of a series of sweeps is tested, so that false alarms stay within bounds.
 
 Sweeps whose windows overlap share documents, so their p-values depend on each other. Neither rule
-below minds: a rate adds up expectations, and a share counts an alarm only for sweeps that have no
-document in common with it.
+below is affected: a rate adds up expectations, and a share counts an alarm only for sweeps that
+have no document in common with it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SUM_OF_WEIGHTS = 12.65
 
 
 def level_for_rate(per_year: float, sweeps: int) -> float:
-    """Alpha spending at a constant rate: the false alarms of a year of so many sweeps, spread
-    evenly. By linearity of expectation the year has no more than these on average, however its
-    sweeps depend on each other."""
+    """Return the level for alpha spending at a constant rate: the accepted false alarms of a year,
+    spread evenly over its sweeps. By linearity of expectation the year has no more of them on
+    average, however its sweeps depend on each other."""
     return per_year / sweeps
 
 
@@ -52,7 +52,8 @@ def level_for_share(share: float, test: int, alarms: Sequence[int], lag: int) ->
 
 
 def weight(age: int) -> float:
-    """What is spent of a unit after so many tests; the weights of all ages sum to 1 at most.
+    """Return what is spent of a unit after this many tests; the weights of all ages sum to at most
+    1.
 
     They fall slowly (Javanmard and Montanari, 2018), so that a long time without an alarm still
     leaves something for the next.

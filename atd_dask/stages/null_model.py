@@ -1,4 +1,4 @@
-"""The null model of a configuration, trained on its store."""
+"""Trains the null model of a configuration on its store."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def train_null_model(
     checkpoints: Checkpoints,
     progress: Progress,
 ) -> NullModel:
-    """The model of least BIC of all restarts; `settings` are what it remembers of how it was
-    made."""
+    """Return the model with the least BIC of all restarts; `settings` are stored with it."""
     topics = config.null_model.topics
     authors = config.compatibility == "authors"
     orders = OrderRange(topics.max, topics.min, topics.step, _limit_orders(config), every=authors)
@@ -62,7 +61,7 @@ def train_null_model(
                     restart=restart + 1,
                 )
                 return
-            # How many orders are tried next to the best one is known when they are tried.
+            # How many orders are tried next to the best one is not known beforehand.
             task.total = max(task.total or 0, task.done + 1)
             iteration = done.iterations if isinstance(done, OrderRecord) else done.iteration
             task.advance(
@@ -80,7 +79,7 @@ def train_null_model(
             OrderCheckpointer(checkpoints),
             on_progress,
         )
-        # Reports of the last orders may still be on their way, and kept ones are not reported.
+        # Reports of the last orders may not have arrived yet, and resumed orders are not reported.
         task.total = sum(len({record.n_topics for record in s.records}) for s in selections)
         task.reach(task.total)
     return NullModel(
@@ -93,7 +92,7 @@ def train_null_model(
 
 
 def _limit_orders(config: RunConfig) -> int | None:
-    """How far the range of orders may be widened; None where it is fixed."""
+    """Return how far the range of orders may be widened; None if it is fixed."""
     topics = config.null_model.topics
     fixed = topics.min == topics.max or config.compatibility == "authors"
     return topics.limit if topics.widen and not fixed else None

@@ -1,4 +1,4 @@
-"""What result.json says of the clusters that were found."""
+"""Makes result.json from the clusters that were found."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def describe_part(store: CorpusStore) -> PartSizes:
-    """What a result says of a part of the corpus."""
+    """Return what a result says about a part of the corpus."""
     return PartSizes(
         documents=store.n_docs, tokens=store.n_tokens, terms=store.n_words, copies=store.n_copies
     )
@@ -47,8 +47,8 @@ def describe_part(store: CorpusStore) -> PartSizes:
 def count_words(
     store: CorpusStore, rows: Iterable[int], unseen: bool = False
 ) -> dict[int, dict[str, int]]:
-    """The words of some documents, with `unseen` also those outside the vocabulary; of the store,
-    the blocks that have them are read."""
+    """Return the words of some documents with their counts, with `unseen` also those outside the
+    vocabulary; only the blocks that have them are read."""
     wanted = np.array(sorted(set(rows)), dtype=np.int64)
     owners = np.searchsorted(store.block_starts, wanted, side="right") - 1
     counts: dict[int, dict[str, int]] = {}
@@ -68,7 +68,7 @@ def count_words(
 
 
 def write_result(output: str, result: Result, passages: Mapping[int, str]) -> None:
-    """Writes result.json and, with passages of texts, clusters.csv."""
+    """Write result.json and, with passages of texts, clusters.csv."""
     layout = RunLayout(output)
     write_checked(layout.result, write_json(result))
     write_checked(layout.documents, guard_table(write_csv(result.clusters, passages)))
@@ -78,14 +78,14 @@ def warn_of_thin_pool(progress: Progress, index: int | str, cluster: FoundCluste
     if cluster.only_donor * 10 > len(cluster.documents):
         progress.warn(
             f"cluster {index}: {cluster.only_donor} of its {len(cluster.documents)} documents have"
-            " one and the same document as their only donor, so its p-value says little: give"
+            " the same document as their only donor, so its p-value says little: give"
             " more documents for validation, or choose another detection.pool or donors"
         )
 
 
 def name_normal_documents(stores: Mapping[str, CorpusStore]) -> Callable[[int], NormalDocument]:
-    """Tells which document a row of the normal ones is: those of train, then those of validation,
-    without copies."""
+    """Return a function that finds the document of a row of the normal ones: those of train, then
+    those of validation, without near-duplicates."""
     rows = {part: stores[part].representatives() for part in ("train", "validation")}
 
     def name_row(row: int) -> NormalDocument:
@@ -105,7 +105,7 @@ def make_result(
     batch: PreparedBatch,
     found: list[FoundCluster],
 ) -> Result:
-    """The result; `found` has the candidates of a batch without its copies, in the order
+    """Make the result; `found` has the candidates of a batch without near-duplicates, in the order
     in which they are listed."""
     test = stores["test"]
     shared, ids, labels = batch.table.shared, test.ids(), test.labels()

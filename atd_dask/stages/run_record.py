@@ -1,4 +1,4 @@
-"""What a run did, on what, and how long it took: `run.json` beside the result."""
+"""Records what a run did, on what, and how long it took, in `run.json` next to the result."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class RunRecorder:
         return all(stage.reused for stage in self._stages.values())
 
     def _note_cluster(self, client: Client) -> None:
-        """Note the largest that the cluster was."""
+        """Remember the largest size that the cluster had."""
         now = describe_cluster(client)
         if self._cluster is None or now.workers >= self._cluster.workers:
             self._cluster = now
@@ -141,7 +141,7 @@ def describe_config(config: RunConfig) -> JsonObject:
     described: JsonObject = as_dict(config)
     if config.cluster is not None:
         described["cluster"]["kwargs"] = dict.fromkeys(config.cluster.kwargs, HIDDEN)
-    # The address of a webhook is often all that it takes to use it.
+    # Knowing the address of a webhook is often enough to use it.
     alert = described["sweep"]["alert"]
     alert |= {key: HIDDEN for key in ("command", "webhook") if alert[key]}
     hidden: JsonObject = _hide_credentials(described)

@@ -1,4 +1,4 @@
-"""The scores of all documents of a batch, kept beside the result for the page."""
+"""The scores of all documents of a batch, kept next to the result for the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from atd_dask.storage.corpus import CorpusStore
 
 FORMAT = "atd-dask-scores/1"
-PLACES = 4  # behind the point
+PLACES = 4  # after the decimal point
 USUAL = (0.05, 0.5, 0.95)  # quantiles of normal documents
 
 
@@ -36,8 +36,8 @@ def keep_scores(
     rules: DetectionRules,
     result: Result,
 ) -> None:
-    """Writes scores.json beside a result that was written to `output`: columns with an entry for
-    each document that was searched, which leaves out copies."""
+    """Write scores.json next to a result in `output`: columns with an entry for each document that
+    was searched, which excludes near-duplicates."""
     rows = stores["test"].representatives()
     clusters = [np.searchsorted(rows, cluster.rows).tolist() for cluster in result.significant]
     normal = stores["validation"].without_copies()
@@ -58,12 +58,12 @@ def keep_scores(
 
 
 def read_scores(output: str) -> BatchScores | None:
-    """The scores that belong to the result in `output`; None where there are none, as for one of an
-    earlier version."""
+    """Return the scores that belong to the result in `output`; None if there are none, as for a
+    result of an earlier version."""
     try:
         content = read_checked(RunLayout(output).scores)
         told = None if content is None else json.loads(content)
-    except (ValueError, DamagedStoreError):  # the page does without them
+    except (ValueError, DamagedStoreError):  # the page can do without them
         return None
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         return None
@@ -79,6 +79,6 @@ def _hash_result(output: str) -> str:
 
 
 def _list_numbers(values: Floats) -> tuple[float | None, ...]:
-    """Rounded; what is missing, or without end, is None."""
+    """Return rounded numbers; None for those that are missing or infinite."""
     rounded = [round(value, PLACES) for value in values.tolist()]
     return tuple(value if np.isfinite(value) else None for value in rounded)

@@ -47,7 +47,7 @@ def look_for_copies(
     if config.corpus.copies == "keep":
         return {}
     n_docs = sum(part.n_docs for part in parts.values())
-    with progress.task("look for copies", n_docs, "documents", STORE.is_compiling) as task:
+    with progress.task("look for near-duplicates", n_docs, "documents", STORE.is_compiling) as task:
         return find_copies(parts, task.advance)
 
 

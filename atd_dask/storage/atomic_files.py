@@ -7,7 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
-from atd_dask.storage.locations import Location, name_place
+from atd_dask.storage.locations import Location, name_location
 
 
 def join(base: str, *names: str) -> str:
@@ -32,7 +32,7 @@ def write_file(url: str, content: bytes) -> None:
             os.fsync(file.fileno())
         partial.replace(target)
     except BaseException as error:
-        name_place(error, location.url)
+        name_location(error, location.url)
         with contextlib.suppress(OSError):
             partial.unlink()
         raise

@@ -60,11 +60,11 @@ class Checkpoints:
         np.savez(body, allow_pickle=False, **arrays)
         content = body.getvalue()
         digest = hashlib.sha256(content).hexdigest().encode()
-        write_file(self._place(name), FORMAT + digest + b"\n" + content)
+        write_file(self._path(name), FORMAT + digest + b"\n" + content)
 
     def load(self, name: str) -> Piece | None:
         """Return a piece, or None if there is none that is whole and has the key."""
-        content = read_file(self._place(name))
+        content = read_file(self._path(name))
         if content is None or not is_sound(content):
             return None
         body = content[len(FORMAT) :].partition(b"\n")[2]
@@ -84,5 +84,5 @@ class Checkpoints:
             with suppress(OSError):  # it does not exist, or is not empty
                 Path(location.url).rmdir()
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return join(self.url, f"{name}{SUFFIX}")

@@ -24,7 +24,7 @@ from zarr.storage import WrapperStore
 
 from atd_dask.errors import DamagedStoreError
 from atd_dask.json_records import Json
-from atd_dask.storage.locations import Location, Partial, name_place
+from atd_dask.storage.locations import Location, Partial, name_location
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -110,7 +110,7 @@ class ChunkWriter:
             try:
                 self._open(store, path, start + len(values))[start:] = values
             except OSError as error:
-                name_place(error, self.location.url)
+                name_location(error, self.location.url)
                 raise
 
     def hash(self, path: str, size: int) -> ArrayRecord:
@@ -181,7 +181,7 @@ class GroupWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        name_place(error, self._target.url)
+        name_location(error, self._target.url)
         if self._partial is not None:
             self._partial.discard()
             self._partial = None

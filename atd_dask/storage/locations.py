@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.errors import InputError
+from atd_dask.errors import AtdError, InputError
 from atd_dask.outages import explain_outage
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def _reaching(url: str) -> Iterator[None]:
     """Turn whatever a file system says about a location that cannot be used into one sentence."""
     try:
         yield
+    except AtdError:
+        raise
     except Exception as error:
         outage = explain_outage(error, url)
         if outage is not None:
@@ -45,7 +47,20 @@ def _reaching(url: str) -> Iterator[None]:
         raise InputError(f"{url} cannot be used: {reason}") from error
 
 
-def name_place(error: BaseException | None, url: str) -> None:
+@contextlib.contextmanager
+def _changing(url: str) -> Iterator[None]:
+    """Let what goes wrong while files are written or removed say where."""
+    try:
+        yield
+    except Exception as error:
+        outage = explain_outage(error, url)
+        if outage is not None:
+            raise outage from error
+        name_location(error, url)
+        raise
+
+
+def name_location(error: BaseException | None, url: str) -> None:
     """Add the location to an error of the operating system that lacks it, such as that of a full
     disk."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is None:
@@ -111,11 +126,8 @@ class Location:
 
     def write(self, name: str, content: bytes) -> None:
         backend, path = self._backend()
-        try:
+        with _changing(self.url):
             backend.pipe_file(f"{path}/{name}", content)
-        except OSError as error:
-            name_place(error, self.url)
-            raise
 
     def files(self) -> dict[str, int]:
         """Return every file below this location with its size, sorted by name."""
@@ -138,12 +150,14 @@ class Location:
     def remove_files(self, names: list[str]) -> None:
         backend, path = self._backend()
         if names:
-            backend.rm([f"{path}/{name}" for name in names])
+            with _changing(self.url):
+                backend.rm([f"{path}/{name}" for name in names])
 
     def copy_to(self, target: Location, names: list[str]) -> None:
         backend, path = self._backend()
         _, target_path = target._backend()
-        backend.copy(*([f"{root}/{name}" for name in names] for root in (path, target_path)))
+        with _changing(target.url):
+            backend.copy(*([f"{root}/{name}" for name in names] for root in (path, target_path)))
 
     def names(self) -> list[str]:
         """Return the names directly below this location, or [] if there is nothing."""

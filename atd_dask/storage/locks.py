@@ -187,8 +187,8 @@ def lock_folder(output: str, say: Callable[[str], None]) -> Iterator[None]:
     except KeyboardInterrupt:
         if lock.lost:
             raise LockedError(
-                f"{output} was taken over by another run while this one was suspended or cut off"
-                " from it: look there before you start it again"
+                f"{output} was taken over by another run while this one was suspended or could not"
+                " reach it: look there before you start it again"
             ) from None
         raise
     except OutageError:
@@ -210,7 +210,7 @@ class FolderLock:
     def __init__(self, output: str) -> None:
         self.lost = False
         self._output = output
-        self._place = Location.of(output)
+        self._location = Location.of(output)
         self._mine = Owner.here()
         self._abandoned = False
 
@@ -229,7 +229,7 @@ class FolderLock:
             else:
                 raise LockedError(self._explain(found))
             if written:
-                if before is not None or not self._place.local:
+                if before is not None or not self._location.local:
                     time.sleep(PAUSE)
                 if self._holds():
                     return before
@@ -247,7 +247,7 @@ class FolderLock:
         end = time.monotonic() + OBSERVATION
         while time.monotonic() < end:
             time.sleep(PAUSE)
-            now = self._place.read(NAME) or b""
+            now = self._location.read(NAME) or b""
             if now != content:
                 owner = Owner.read(now)
                 return owner is not None and owner.token == found.token
@@ -290,28 +290,28 @@ class FolderLock:
 
     def _read(self) -> bytes | None:
         """Return the current lock. Wait a moment for one that is incomplete."""
-        content = self._place.read(NAME)
+        content = self._location.read(NAME)
         for _ in range(5):
             if content is None or Owner.read(content) is not None:
                 break
             time.sleep(0.1)
-            content = self._place.read(NAME)
+            content = self._location.read(NAME)
         return content
 
     def _holds(self) -> bool:
-        owner = Owner.read(self._place.read(NAME) or b"")
+        owner = Owner.read(self._location.read(NAME) or b"")
         return owner is not None and owner.token == self._mine.token
 
     def _create(self) -> bool:
         """Write the lock unless there is one."""
         content = self._mine.write()
         try:
-            if not self._place.local:
+            if not self._location.local:
                 return self._create_object(content)
-            Path(self._place.url).mkdir(parents=True, exist_ok=True)
+            Path(self._location.url).mkdir(parents=True, exist_ok=True)
             handle = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except FileExistsError:
-            if self._place.local and not Path(self._place.url).is_dir():
+            if self._location.local and not Path(self._location.url).is_dir():
                 raise InputError(f"output must be a folder, but {self._output} is a file") from None
             return False
         except Exception as error:
@@ -326,14 +326,14 @@ class FolderLock:
     def _create_object(self, content: bytes) -> bool:
         import fsspec
 
-        backend, path = fsspec.url_to_fs(join(self._place.url, NAME))
+        backend, path = fsspec.url_to_fs(join(self._location.url, NAME))
         try:
             backend.pipe_file(path, content, mode="create")
         except FileExistsError:
             return False
         except (TypeError, ValueError, NotImplementedError, OSError):
             # This store cannot do that, or reports an existing object in its own way.
-            if self._place.read(NAME) is not None:
+            if self._location.read(NAME) is not None:
                 return False
             self._write(self._mine)
         return True
@@ -341,7 +341,7 @@ class FolderLock:
     def _replace(self, found: bytes) -> bool:
         """Replace the lock that was found, unless it has changed."""
         with self._alone():
-            if self._place.read(NAME) != found:
+            if self._location.read(NAME) != found:
                 return False
             self._write(self._mine)
         return True
@@ -349,12 +349,12 @@ class FolderLock:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other processes of this host from replacing the same lock."""
-        if not self._place.local:
+        if not self._location.local:
             yield
             return
         import fcntl
 
-        handle = os.open(self._place.url, os.O_RDONLY)
+        handle = os.open(self._location.url, os.O_RDONLY)
         try:
             # If the file system has no such locks, read the lock again, as on other stores.
             with contextlib.suppress(OSError):
@@ -367,14 +367,14 @@ class FolderLock:
         write_file(self._path, owner.write())
 
     def _remove(self) -> None:
-        if self._place.local:
+        if self._location.local:
             Path(self._path).unlink()
         else:
-            self._place.remove_files([NAME])
+            self._location.remove_files([NAME])
 
     @property
     def _path(self) -> str:
-        return join(self._place.url, NAME)
+        return join(self._location.url, NAME)
 
     def _explain(self, owner: Owner) -> str:
         expires = ""

@@ -86,7 +86,7 @@ def read_result(output: str) -> Result | None:
         raise InputError(f"{path} is damaged: {error}") from error
 
 
-def list_places(output: str) -> dict[str, str]:
+def list_outputs(output: str) -> dict[str, str]:
     """Return the paths of a run's results, as far as they exist."""
     there, layout = Location.of(output).names(), RunLayout(output)
     shown = {
@@ -127,11 +127,11 @@ def describe_run(output: str) -> RunSummary | None:
     run, result, owner = read_run(output), read_result(output), read_owner(output)
     if run is None and result is None:
         return None
-    return RunSummary(None if owner is None else str(owner), run, result, list_places(output))
+    return RunSummary(None if owner is None else str(owner), run, result, list_outputs(output))
 
 
 def has_report(output: str) -> bool:
-    return "report" in list_places(output)
+    return "report" in list_outputs(output)
 
 
 def is_finished(output: str, stages: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ class AlarmSeries(JsonRecord):
     promise: str  # of the settings behind it; other settings start a new series
     tests: int = 0
     alarms: tuple[int, ...] = ()  # the tests that raised an alarm, from 1
-    spent: float = 0.0  # the sum of all levels: at most so many false alarms are expected
+    spent: float = 0.0  # the sum of all levels, a bound on the expected false alarms
 
 
 def continue_series(config: RunConfig, before: AlarmSeries | None) -> AlarmSeries:

@@ -1,4 +1,4 @@
-"""Damaged stores of sweeps: makes again what can be made again, and names the rest."""
+"""Damaged stores of sweeps: rebuilds what can be rebuilt, and names the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def mend_stores(config: RunConfig, progress: Progress) -> bool:
-    """Make damaged stores be made again; return False if none is damaged.
+    """Arrange for damaged stores to be rebuilt; return False if none is damaged.
 
     An unfinished sweep starts over, because its documents are still new. A null model is trained
     again on the same documents. Documents of earlier sweeps, and those that a model was trained on,
@@ -28,7 +28,7 @@ def mend_stores(config: RunConfig, progress: Progress) -> bool:
     Raises
     ------
     DamagedStoreError
-        If a damaged store cannot be made again.
+        If a damaged store cannot be rebuilt.
     """
     layout = RunLayout(config.output)
     state = read_state(config.output)

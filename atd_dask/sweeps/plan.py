@@ -120,7 +120,7 @@ def read_plan(config: RunConfig, state: SweepState, progress: Progress) -> Sweep
 
 
 def forget_plan(config: RunConfig, number: int) -> None:
-    """Make an unfinished sweep start over by looking for new documents."""
+    """Drop the plan of an unfinished sweep, which then starts over by looking for new documents."""
     layout = RunLayout(config.output).sweep(number)
     location = Location.of(layout.folder)
     location.remove_files(

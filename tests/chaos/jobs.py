@@ -23,7 +23,7 @@ from tests.chaos.damage import RESULTS
 
 SILENCE = 120.0  # seconds without a line
 DEADLINE = 600.0  # seconds for one job
-WORKER_TIMEOUT = 30  # seconds after which a worker that is not heard of is given up
+WORKER_TIMEOUT = 30  # seconds of silence after which a worker is given up
 
 # Every client is forked from a process that has imported what it needs.
 _FORKS = multiprocessing.get_context("forkserver")

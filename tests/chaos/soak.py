@@ -17,9 +17,9 @@ SETTINGS = {
     "null_model": {"topics": 2},
     "corpus": {"text": {"stop_words": "none", "stemmer": "none"}},
     "detection": {
-        "seeds": 10,
+        "seeds": 3,
         "membership": {"replicates": 20},
-        "significance": {"replicates": 20, "level": 0.05, "searches": 19},
+        "significance": {"replicates": 20, "level": 0.05, "searches": 3},
     },
 }
 WARM_UP = 20  # detections after which all caches are filled
@@ -44,8 +44,8 @@ class Usage:
 
 def soak(n_detections: int, tally: Tally) -> list[Usage]:
     """Detects again and again; gives what this process held after each tenth."""
-    normal = [document["text"] for document in make_documents("normal", 200)]
-    batch = [document["text"] for document in make_documents("batch", 30, 6)]
+    normal = [document["text"] for document in make_documents("normal", 80)]
+    batch = [document["text"] for document in make_documents("batch", 24, 6)]
     used: list[Usage] = []
     with connect(ClusterOptions(local=LocalOptions(2, 1))) as client:
         for number in range(n_detections):
@@ -53,10 +53,16 @@ def soak(n_detections: int, tally: Tally) -> list[Usage]:
             if number >= WARM_UP and number % 10 == 0:
                 used.append(Usage.now())
                 print(f"{number} detections: {used[-1]}", flush=True)
+    for which, usage in zip(("first", "middle", "last"), choose_three(used), strict=False):
+        print(f"soak, {which}: {usage}", flush=True)
     flat = is_flat(used)
     for number in range(n_detections):
         tally.add("soak", SAME if flat else WRONG, f"detection {number}", f"{used[:1]}{used[-1:]}")
     return used
+
+
+def choose_three(used: list[Usage]) -> list[Usage]:
+    return [used[at] for at in (0, len(used) // 2, -1)] if used else []
 
 
 def is_flat(used: list[Usage]) -> bool:

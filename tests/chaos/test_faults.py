@@ -25,7 +25,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faults]:
     [
         (Case("client killed", "detect", "external", "disk"), REFUSED, "killed"),
         (Case("one worker killed", "train", "external", "disk"), SAME, ""),
-        (Case("store gone", "train", "external", "S3"), REFUSED, "see that it is up, then run"),
+        (Case("store gone", "train", "external", "S3"), REFUSED, "check that it is up, then run"),
         (Case("scheduler killed", "ingest", "external", "disk"), REFUSED, "scheduler was lost"),
         (Case("disk full", "detect", "external", "disk"), REFUSED, "no space is left on the disk"),
     ],

@@ -176,7 +176,7 @@ def test_elsewhere_a_lock_expires(tmp_path, where):
     lines: list[str] = []
     with lock_folder(str(tmp_path), lines.append):
         pass
-    assert [line.partition(" ")[0] for line in lines] == [str(tmp_path), "went"]
+    assert [line.partition(" ")[0] for line in lines] == [str(tmp_path), "resuming"]
     assert "waiting 0 s to see whether it is alive" in lines[0]
 
 

@@ -35,12 +35,12 @@ def explain_failure(error: BaseException) -> AtdError | None:
         is_of_dask and isinstance(error, OSError)
     ):
         return ClusterError(
-            "the connection to the Dask scheduler was lost: see that the scheduler is running,"
+            "the connection to the Dask scheduler was lost: check that the scheduler is running,"
             f" {GO_ON}"
         )
     if is_of_dask:
         line = (str(error).splitlines() or [kind])[0]
-        return ClusterError(f"the Dask cluster failed ({line}): mend that, {GO_ON}")
+        return ClusterError(f"the Dask cluster failed ({line}): fix that, {GO_ON}")
     if isinstance(error, MemoryError):
         return ClusterError(
             "there was not enough memory, here or on a worker: give the job more, or fewer workers"
@@ -51,7 +51,9 @@ def explain_failure(error: BaseException) -> AtdError | None:
         return outage
     if type(error).__module__.partition(".")[0] in OBJECT_STORES:
         line = (str(error).splitlines() or ["no answer"])[0]
-        return ClusterError(f"an object store cannot be used ({line}): see that it is up, {GO_ON}")
+        return ClusterError(
+            f"an object store cannot be used ({line}): check that it is up, {GO_ON}"
+        )
     if isinstance(error, OSError) and error.errno in FULL:
         where = error.filename or f"the output folder or {tempfile.gettempdir()}"
         return ClusterError(f"no space is left on the disk of {where}: free some, {GO_ON}")
