@@ -20,6 +20,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faults]:
             yield made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "outcome", "sentence"),
     [
