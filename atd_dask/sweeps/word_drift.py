@@ -28,13 +28,17 @@ LOOKBACK = 28
 SECONDS_OF_A_DAY = 24 * 3600
 
 # A candidate with at most this many words is drift unless the evidence is certain that it is not:
-# normal topics take up single words all the time. With more words, it is whatever is more likely.
+# normal topics take up single words all the time. With more words, it is drift if that is likely.
 FEW_WORDS = 6
 
 # A word differs from a normal topic if it is this many times as probable.
 LEAST_RATIO = 3.0
 
-# Log odds of 1000 to 1.
+# Log odds of 3 to 1: documents that replace normal ones do not join a known cluster.
+REPLACING = 1.1
+
+# Log odds of 10 to 1, and of 1000 to 1.
+LIKELY = 2.3
 CERTAIN = 6.9
 
 
@@ -121,7 +125,7 @@ def leave_normal(
     for cluster in np.unique(members[members >= 0]).tolist():
         rows = np.flatnonzero(members == cluster)
         topic = batch.find_common(rows)
-        if topic is not None and weigh_arrival(rows, topic, batch, normal) > 0.0:
+        if topic is not None and weigh_arrival(rows, topic, batch, normal) > REPLACING:
             kept[rows[batch.main[rows] == topic]] = -1
     return kept
 
@@ -131,7 +135,7 @@ def is_drift(n_words: int, growth: float, arrival: float) -> bool:
     by the log odds that these words grew, and that its documents came instead of others."""
     if n_words == 0:
         return True  # nothing that the topic does not have already
-    return growth + arrival >= (-CERTAIN if n_words <= FEW_WORDS else 0.0)
+    return growth + arrival >= (-CERTAIN if n_words <= FEW_WORDS else LIKELY)
 
 
 def measure_trend(

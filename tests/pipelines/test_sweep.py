@@ -331,7 +331,7 @@ def test_alerts_arrive_at_least_once(tmp_path, client, hook, monkeypatch, capsys
 def test_a_command_that_fails_is_told(monkeypatch):
     monkeypatch.setattr(alerts, "FIRST_PAUSE", 0.01)
     fails = AlertConfig(command=(sys.executable, "-c", "import sys; sys.exit('no such door')"))
-    told = "the command ended with status 1: no such door"
+    told = "the command ended with status 1"
     assert alerts.deliver(fails, "command", b"{}") == told
     nowhere = AlertConfig(command=("/no/such/program", "hunter2"), tries=1)
     told = "the command could not be started: No such file or directory"

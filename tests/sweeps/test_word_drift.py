@@ -98,8 +98,9 @@ def test_few_words_are_drift_unless_they_come_at_once_and_in_addition():
     assert not is_drift(2, -4.0, -3.0)
 
 
-def test_many_words_are_what_is_more_likely():
+def test_many_words_are_drift_only_if_that_is_likely():
     assert is_drift(20, 0.4, 5.4)
+    assert not is_drift(20, 0.4, 0.1)
     assert not is_drift(20, -4.5, -0.8)
 
 
