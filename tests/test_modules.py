@@ -80,7 +80,6 @@ TESTED_BY = {
     "storage/runs": "cli/test_inspecting.py",
     "sweeps/alerting": "pipelines/test_sweep.py",
     "sweeps/assembly": "pipelines/test_sweep.py",
-    "sweeps/known_clusters": "pipelines/test_sweep.py",
     "sweeps/mending": "chaos/test_damage.py",
     "sweeps/plan": "pipelines/test_sweep.py",
     "sweeps/retraining": "pipelines/test_sweep.py",

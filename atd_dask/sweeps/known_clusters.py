@@ -29,6 +29,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.state import KnownCluster
+from atd_dask.sweeps.word_drift import TopicShares, find_new_words
 from atd_dask.text.counting import WordCounts
 from atd_dask.text.lexicon import Encoding
 
@@ -40,6 +41,9 @@ MOST_DOCUMENTS = 500
 
 # Rounds of finding the members of a known cluster.
 MOST_ROUNDS = 10
+
+# How many of its new words a document must have to join a cluster.
+LEAST_WORDS = 2
 
 # Two topics are the same if they share half of this many words.
 COMPARED_WORDS = 20
@@ -69,17 +73,32 @@ def recognise(
     """Learn the topics of the clusters, and find the documents of the batch that belong to one of
     them by the odds that a member must have."""
     members = np.full(test.n_docs, -1)
+    base, n_normal = rules.fitter(table), table.n_topics
     blocks = _read_blocks(known, clusters, vocabulary) if known is not None else []
     for index, block in enumerate(blocks):
         if not len(block.terms):
             continue  # another cluster took its documents, or none of their words is known
         fitter = rules.fitter(table)
         topic = fitter.train(block)
-        batch = fitter.batch(*fit_corpus(runner, test, fitter))
+        documents, fit = fit_corpus(runner, test, fitter)
         asking = topic.smoothed(fitter.context)
-        members[find_members(batch, asking, members < 0, rules.settling)] = index
+        found = find_members(fitter.batch(documents, fit), asking, members < 0, rules.settling)
+        shares = TopicShares.of(base.fit(block).proportions, n_normal)
+        new = find_new_words(topic, table, shares.find_common(range(len(block))))
+        members[found[has_words(documents.take(found), new)]] = index
         table = add_topic(table, topic.specific, topic.probabilities)
     return Recognised(table, members)
+
+
+def has_words(documents: Block, words: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which documents have at least two of some words, or one if there is only one.
+
+    The topic of a cluster has words of the normal topic of its documents, too. Without this, it
+    would take over that topic where the null model describes it badly.
+    """
+    owners = np.repeat(np.arange(len(documents)), np.diff(documents.indptr))
+    n_own = np.bincount(owners[words[documents.terms]], minlength=len(documents))
+    return n_own >= min(LEAST_WORDS, int(np.count_nonzero(words)))
 
 
 def find_members(

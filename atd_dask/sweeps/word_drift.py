@@ -101,16 +101,20 @@ def list_new_words(
 ) -> list[str]:
     """Return the words that are several times as probable in the topic of a candidate as in a
     normal one, most telling first."""
-    usual = table.shared.copy()
-    words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
-    of_topic = table.topics == normal
-    usual[words[of_topic]] = table.probabilities[of_topic]
+    differs = find_new_words(topic, table, normal)
     raised = topic.raised_words(table.shared)
-    return [
-        vocabulary[word]
-        for word in raised.tolist()
-        if topic.probabilities[word] >= LEAST_RATIO * usual[word]
-    ]
+    return [vocabulary[word] for word in raised.tolist() if differs[word]]
+
+
+def find_new_words(topic: Alternative, table: WordTable, normal: int | None) -> NDArray[np.bool_]:
+    """Return which words are several times as probable in a topic as in a normal one, or as in all
+    documents if that is None."""
+    usual = table.shared.copy()
+    if normal is not None:
+        words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
+        of_topic = table.topics == normal
+        usual[words[of_topic]] = table.probabilities[of_topic]
+    return topic.specific & (topic.probabilities >= LEAST_RATIO * usual)
 
 
 def leave_normal(
