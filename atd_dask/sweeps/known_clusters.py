@@ -91,14 +91,14 @@ def recognise(
 
 
 def has_words(documents: Block, words: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which documents have at least two of some words, or one if there is only one.
+    """Return which documents have at least two of some words, or the only one.
 
     The topic of a cluster has words of the normal topic of its documents, too. Without this, it
     would take over that topic where the null model describes it badly.
     """
     owners = np.repeat(np.arange(len(documents)), np.diff(documents.indptr))
     n_own = np.bincount(owners[words[documents.terms]], minlength=len(documents))
-    return n_own >= min(LEAST_WORDS, int(np.count_nonzero(words)))
+    return n_own >= max(min(LEAST_WORDS, int(np.count_nonzero(words))), 1)
 
 
 def find_members(
