@@ -58,11 +58,11 @@ class Look:
             return f"the memory of all {self.workers} workers is nearly full: {MORE_MEMORY}"
         if self.silent == self.workers:
             return (
-                f"none of the {self.workers} workers has been heard from for {HEARTBEAT:.0f} s:"
+                f"no worker, of {self.workers}, has been heard from for {HEARTBEAT:.0f} s:"
                 " check whether they are stopped or unreachable"
             )
         if not self.working:
-            return f"none of the {self.workers} workers is working: check the log of the scheduler"
+            return f"no worker, of {self.workers}, is working: check the log of the scheduler"
         odd = [
             f"{number} {what}"
             for number, what in ((self.silent, "silent"), (self.paused, "short of memory"))

@@ -55,8 +55,8 @@ def test_it_does_not_wait_for_ever() -> None:
     [
         (Look(1, 1, answers=False), "the scheduler does not answer"),
         (Look(1, 1, workers=2, paused=2), "the memory of all 2 workers is nearly full"),
-        (Look(1, 1, workers=2, silent=2), "none of the 2 workers has been heard from for 10 s"),
-        (Look(1, 1, workers=2), "none of the 2 workers is working"),
+        (Look(1, 1, workers=2, silent=2), "no worker, of 2, has been heard from for 10 s"),
+        (Look(1, 1, workers=2), "no worker, of 2, is working"),
     ],
 )
 def test_what_it_waits_for(look: Look, sentence: str) -> None:
