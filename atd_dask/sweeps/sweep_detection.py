@@ -22,8 +22,8 @@ from atd_dask.documents import PARTS, Copies
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.evaluation.copy_groups import choose_groups
 from atd_dask.evaluation.results import add_written, order_candidates
-from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.calibration import JoinedCorpus, SomeRows
+from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.calibration import JoinedCorpus
 from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import STORE
@@ -58,10 +58,12 @@ from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.sweeps.word_drift import (
     TopicShares,
+    find_topics,
     is_drift,
     leave_normal,
     list_new_words,
     measure_trend,
+    take_some,
     weigh_arrival,
 )
 
@@ -70,9 +72,6 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 LINE_WORDS = 8  # of a cluster, in the history
-
-# As many normal documents are enough to know how frequent topics are.
-MOST_NORMAL = 20_000
 
 
 @dataclass
@@ -164,10 +163,11 @@ class SweepDetection:
         write_model(
             RunLayout(self._sweep_config.output).model, replace(self._base, table=self._table)
         )
-        everyone = self._find_topics(self._open("test"))
-        members = leave_normal(recognised.members, everyone, self._normal_topics)
+        members = recognised.members
+        if (members >= 0).any():
+            everyone = self._find_topics(self._open("test"))
+            members = leave_normal(members, everyone, self._normal_topics)
         is_known = members >= 0
-        self._topics = everyone.take(np.flatnonzero(~is_known))
         self._rest = everything.take(np.flatnonzero(~is_known))
         if is_known.any():
             self._store(self._rest)
@@ -395,18 +395,19 @@ class SweepDetection:
         return fit_corpus(self._runner, self._open("test"), self._rules.fitter(self._table))[1]
 
     @cached_property
+    def _topics(self) -> TopicShares:
+        """Return the main topics of the documents that belong to no known cluster."""
+        return self._find_topics(self._open("test"))
+
+    @cached_property
     def _normal_topics(self) -> TopicShares:
         """Return the main topics of normal documents, or of some of them if there are many."""
         normal = JoinedCorpus(tuple(self._open(part) for part in ("train", "validation")))
-        every = -(-normal.n_docs // MOST_NORMAL)
-        some = SomeRows(normal, np.arange(0, normal.n_docs, max(every, 1)))
-        return self._find_topics(MemoryCorpus.read(some))
+        return self._find_topics(take_some(normal))
 
     def _find_topics(self, corpus: Corpus) -> TopicShares:
         """Return the main topics of documents by the null model as it was trained."""
-        table = self._base.table
-        fit = fit_corpus(self._runner, corpus, self._rules.fitter(table))[1]
-        return TopicShares.of(fit.proportions, table.n_topics)
+        return find_topics(self._runner, corpus, self._rules.fitter(self._base.table))
 
     def _add_news(self, cluster: KnownCluster, kind: str, documents: Assembly) -> None:
         place = cluster.number - 1

@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.search_space import fit_corpus
 from atd_dask.kernels.alternative import Alternative
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
+from atd_dask.kernels.calibration import SomeRows
+from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.trends import weigh_growth, weigh_replacement
 from atd_dask.storage.corpus import CorpusStore
@@ -30,6 +34,9 @@ SECONDS_OF_A_DAY = 24 * 3600
 # A candidate with at most this many words is drift unless the evidence is certain that it is not:
 # normal topics take up single words all the time. With more words, it is drift if that is likely.
 FEW_WORDS = 6
+
+# This many normal documents are enough to know how frequent topics are.
+MOST_NORMAL = 20_000
 
 # A word differs from a normal topic if it is this many times as probable.
 LEAST_RATIO = 3.0
@@ -72,9 +79,6 @@ class TopicShares:
                 main[row] = topic if topic < n_topics else -1
         return cls(main, len(proportions))
 
-    def take(self, rows: Ints) -> TopicShares:
-        return TopicShares(self.main[rows], len(rows))
-
     def find_common(self, rows: Sequence[int] | Ints) -> int | None:
         """Return the topic of most of some documents."""
         topics = Counter(self.main[np.array(rows, dtype=np.int64)].tolist())
@@ -86,6 +90,18 @@ class TopicShares:
 
     def share(self, topic: int) -> float:
         return self.count(topic) / max(self.n_docs, 1)
+
+
+def find_topics(runner: Runner, corpus: Corpus, fitter: Fitter) -> TopicShares:
+    """Return the main topics of documents."""
+    fit = fit_corpus(runner, corpus, fitter)[1]
+    return TopicShares.of(fit.proportions, fitter.context.table.n_topics)
+
+
+def take_some(normal: Corpus) -> Corpus:
+    """Return normal documents, evenly spaced ones if there are many."""
+    every = max(-(-normal.n_docs // MOST_NORMAL), 1)
+    return MemoryCorpus.read(SomeRows(normal, np.arange(0, normal.n_docs, every)))
 
 
 def weigh_arrival(

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from atd_dask.baselines import batch
 from atd_dask.baselines.batch import USUAL, rank_batch
-from tests import naive
+from tests import naive_baselines
 
 PLANTED = set(range(60, 80))
 
@@ -57,7 +57,7 @@ def test_neighbours_equal_the_loops(corpora, number, monkeypatch):
     monkeypatch.setattr(batch, "ROWS_AT_ONCE", 7)
     known, new = batch.weigh_words(corpora[0][:40], corpora[1][50:])
     found = batch.compare_neighbours(known, new, [2, number])
-    expected = naive.batch_minus_training(new.toarray(), known.toarray(), number)
+    expected = naive_baselines.batch_minus_training(new.toarray(), known.toarray(), number)
     np.testing.assert_allclose(found[1], expected, atol=1e-12)
 
 

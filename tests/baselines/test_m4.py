@@ -9,7 +9,7 @@ from scipy.special import digamma
 from scipy.stats import dirichlet
 
 from atd_dask.baselines import m4
-from tests import naive
+from tests import naive_baselines
 
 
 def make_documents(seed=3):
@@ -34,7 +34,7 @@ def test_the_bound_never_falls(monkeypatch):
         posterior = m4.infer(model, documents, groups, posterior)
         for now in (model, m4.update(model, posterior, groups)):
             bounds.append(
-                naive.mean_field_bound(
+                naive_baselines.mean_field_bound(
                     counts, groups, posterior.gamma, posterior.genres, now.beta, now.alpha, now.pi
                 )
             )

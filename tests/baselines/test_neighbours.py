@@ -7,14 +7,14 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from atd_dask.baselines import neighbours
-from tests import naive
+from tests import naive_baselines
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_p_values_equal_the_loops(documents, number):
     train, test = documents[:12], documents[36:]
     found = neighbours.compare_distances(csr_matrix(train), csr_matrix(test), [number])
-    expected = [naive.nearest_neighbour_p_value(row, train, number) for row in test]
+    expected = [naive_baselines.nearest_neighbour_p_value(row, train, number) for row in test]
     assert found.p_values[0] == pytest.approx(expected)
     assert set(np.argsort(-found.distances[0])[:2]) == {4, 5}
 

@@ -6,7 +6,7 @@ from scipy.special import digamma as true_digamma
 from scipy.special import gammaln
 
 from atd_dask.kernels.genres import infer_genres, infer_topics, sum_log_proportions
-from tests import naive
+from tests import naive_baselines
 from tests.kernels.strategies import make_block
 
 
@@ -28,7 +28,7 @@ def draw(seed, n_docs=6, n_words=7, n_topics=3, n_genres=2, n_groups=3):
 def test_topics_equal_the_loops(seed, steps):
     counts, beta, prior, start, *_ = draw(seed)
     expected = [
-        naive.mean_field_topics(*each, steps)
+        naive_baselines.mean_field_topics(*each, steps)
         for each in zip(counts, [beta] * 6, prior, start, strict=True)
     ]
     gamma, mass = start.copy(), np.zeros_like(beta)
@@ -42,7 +42,7 @@ def test_genres_equal_the_loops(seed):
     _, _, _, gamma, groups, alpha, pi = draw(seed)
     sums = sum_log_proportions(gamma, groups, 3)
     found = infer_genres(sums, np.bincount(groups, minlength=3), alpha, pi)
-    expected = naive.mean_field_genres(gamma, groups, 3, alpha, pi)
+    expected = naive_baselines.mean_field_genres(gamma, groups, 3, alpha, pi)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 

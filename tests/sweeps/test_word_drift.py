@@ -87,7 +87,6 @@ def test_the_topic_that_documents_share():
     assert shares.main.tolist() == [0, 0, 1, -1, -1]
     assert shares.find_common([0, 1, 2]) == 0
     assert (shares.count(0), shares.share(0)) == (2, 0.4)
-    assert shares.take(np.array([2, 3])).main.tolist() == [1, -1]
     assert shares.find_common([1, 2]) is None, "half of them is not most"
     assert shares.find_common([3, 4]) is None, "a known cluster is no normal topic"
 
