@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from atd_dask.json_records import JsonObject
@@ -19,6 +20,7 @@ TOPIC = "atd-dask"
 
 # Those in this process, by the id of the client and the channel.
 _callbacks: dict[tuple[str, str], Callable[[JsonObject], None]] = {}
+_subscribing = Lock()
 
 
 @contextmanager
@@ -32,12 +34,16 @@ def listen(client: Client | None, on_event: Callable[[JsonObject], None]) -> Ite
         yield None
         return
     channel = uuid.uuid4().hex
-    _callbacks[client.id, channel] = on_event
-    try:
+    with _subscribing:
         client.subscribe_topic(TOPIC, partial(_dispatch, client.id))
+        _callbacks[client.id, channel] = on_event
+    try:
         yield channel
     finally:
-        del _callbacks[client.id, channel]
+        with _subscribing:
+            del _callbacks[client.id, channel]
+            if all(listening != client.id for listening, _ in _callbacks):
+                client.unsubscribe_topic(TOPIC)
 
 
 def _dispatch(client_id: str, event: tuple[float, JsonObject]) -> None:

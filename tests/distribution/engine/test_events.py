@@ -6,12 +6,14 @@ from typing import Any
 
 from distributed import Client, Scheduler
 
-from atd_dask.distribution.engine.events import listen, report
+from atd_dask.distribution.engine.events import TOPIC, listen, report
 from tests.clusters import local_client, wait_for
 
 
-def list_topics(dask_scheduler: Scheduler) -> list[str]:
-    return list(dask_scheduler._broker._topics)
+def list_topics(dask_scheduler: Scheduler) -> dict[str, int]:
+    """Each topic with the number of its subscribers."""
+    topics = dask_scheduler._broker._topics.items()
+    return {name: len(topic.subscribers) for name, topic in topics}
 
 
 def run_job(client: Client, number: int) -> list[dict[str, Any]]:
@@ -34,7 +36,7 @@ def test_each_listener_hears_its_own_tasks() -> None:
 
 
 def test_finished_jobs_leave_nothing_behind() -> None:
-    """Neither a topic on the scheduler nor what the callback refers to."""
+    """Neither a topic or subscriber on the scheduler, nor what the callback refers to."""
 
     class Job:
         def hear(self, content: dict[str, Any]) -> None:
@@ -42,6 +44,7 @@ def test_finished_jobs_leave_nothing_behind() -> None:
 
     with local_client(1) as client:
         run_job(client, 0)
+        wait_for(lambda: client.run_on_scheduler(list_topics)[TOPIC] == 0)
         topics = client.run_on_scheduler(list_topics)
         job = Job()
         with listen(client, job.hear):
@@ -52,6 +55,7 @@ def test_finished_jobs_leave_nothing_behind() -> None:
         assert gone() is None
         for number in range(3):
             run_job(client, number)
+        wait_for(lambda: client.run_on_scheduler(list_topics)[TOPIC] == 0)
         assert client.run_on_scheduler(list_topics) == topics
 
 
