@@ -10,7 +10,7 @@ from atd_dask.pipelines.ingest import ingest
 if TYPE_CHECKING:
     from atd_dask.bench.problem_suite import Request
     from atd_dask.bench.usage import Row
-    from atd_dask.config.run_config import DetectionConfig
+    from atd_dask.config.run_config import DetectionConfig, RunConfig
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
@@ -54,12 +54,16 @@ def bench_speed(
 
 
 def bench_problems(
-    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+    request: Request,
+    given: str | RunConfig | None,
+    output: str,
+    client: Client,
+    progress: Progress,
 ) -> str:
     """Measure detection in random problems."""
     from atd_dask.bench import problem_suite
 
-    return problem_suite.bench_problems(request, corpora, output, client, ingest, progress)
+    return problem_suite.bench_problems(request, given, output, client, ingest, progress)
 
 
 def bench_find(n_normal: int, n_batch: int, repeats: int, progress: Progress) -> list[Row]:

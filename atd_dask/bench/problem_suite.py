@@ -25,9 +25,17 @@ import numpy as np
 from atd_dask.baselines.batch import rank_batch, read_counts
 from atd_dask.baselines.requirements import check_baselines
 from atd_dask.bench.detection_quality import REPLICATES
+from atd_dask.bench.problem_material import (
+    ORDERS,
+    SHORT_ORDERS,
+    Material,
+    read_pool,
+    store_paper,
+    take_own,
+)
 from atd_dask.config.loader import make_detection
-from atd_dask.config.paper_corpora import TOPICS, paper_config
 from atd_dask.config.rules import make_rules
+from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.calibration import Calibration, HeldOutSearches
 from atd_dask.distribution.checkpointing import NoCheckpoints, ignore_progress
 from atd_dask.distribution.detection import detect
@@ -35,7 +43,6 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.grids import Arrays, run_grid
 from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.distribution.training import Training, choose_best, train_restarts
-from atd_dask.documents import PARTS
 from atd_dask.errors import InputError
 from atd_dask.evaluation.problem_documents import Documents, make_documents
 from atd_dask.evaluation.problem_figures import (
@@ -53,12 +60,9 @@ from atd_dask.evaluation.problem_figures import (
 )
 from atd_dask.evaluation.problem_tables import write_candidates, write_tables
 from atd_dask.evaluation.problems import (
-    GENERATED,
     HALVES,
     PLANS,
     SHORT_PLANS,
-    Plan,
-    Pool,
     Problem,
     list_null_splits,
     list_problems,
@@ -72,9 +76,7 @@ from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.ownership import claim_folder
-from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 
 if TYPE_CHECKING:
@@ -85,18 +87,12 @@ if TYPE_CHECKING:
 FORMAT = "atd-dask-problems/4"
 DRAW = 1  # the seed that the problems are drawn with
 NULL_SEED = 1
-ORDERS = {
-    "reuters": OrderRange(TOPICS["reuters"].max, TOPICS["reuters"].min),
-    "newsgroups": OrderRange(TOPICS["newsgroups"].max, TOPICS["newsgroups"].min),
-    GENERATED: OrderRange(20, 5),
-}
 # Rules to compare, as settings of `detection`.
 RULES: dict[str, JsonObject] = {
     "default": {},
     "paper": {"rules": "paper", "significance": {"replicates": REPLICATES}},
     "without-new-words": {"unseen": "ignore"},
 }
-SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
 SHORT_TEST = {"replicates": 19, "level": 0.05}
 # Methods that know the batch and the number of documents planted, with a setting of each.
 BASELINES: dict[str, tuple[str, float]] = {
@@ -120,14 +116,6 @@ class Request:
     short: bool
     baselines: bool = False
     draw: int = DRAW
-
-    @property
-    def plans(self) -> Mapping[str, Plan]:
-        return SHORT_PLANS if self.short else PLANS
-
-    @property
-    def orders(self) -> Mapping[str, OrderRange]:
-        return SHORT_ORDERS if self.short else ORDERS
 
     def asks_for(self, problem: Problem) -> bool:
         named = not self.only or any(fnmatch(problem.name, pattern) for pattern in self.only)
@@ -318,36 +306,41 @@ def warm_up() -> None:
     train_restarts(Training(corpus, OrderRange(2, 1), Convergence(), 1), 1)
 
 
-@functools.lru_cache(maxsize=2)
-def read_pool(urls: tuple[str, ...]) -> Pool:
-    """Read all documents of a corpus, once per process."""
-    stores = [CorpusStore.open(url) for url in urls]
-    whole = Block.concatenate([store.rows(0, store.n_docs) for store in stores])
-    labels = [label for store in stores for label in store.labels()]
-    return Pool(whole, labels, stores[0].n_words)
-
-
 def bench_problems(
     request: Request,
-    corpora: str | None,
+    given: str | RunConfig | None,
     output: str,
     client: Client,
     ingest: Ingest,
     progress: Progress,
 ) -> str:
-    """Measure what is asked for; return the tables, which the folder `output` has too."""
+    """Measure what is asked for; return the tables, which the folder `output` has too.
+
+    `given` is a configuration with labelled documents, or the folder of the prepared corpora of the
+    paper; without it, these are fetched.
+    """
     if request.baselines:
         check_baselines()
     claim_folder(output)
-    stores = _ingest(request, corpora, output, client, ingest, progress)
-    pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
-    problems = list(filter(request.asks_for, list_problems(request.draw, pools, request.plans)))
-    splits = list_null_splits(request.draw, pools, request.plans) if request.nulls else []
+    if isinstance(given, RunConfig):
+        material = take_own(given, output, client, ingest, progress)
+    else:
+        plans, orders = (SHORT_PLANS, SHORT_ORDERS) if request.short else (PLANS, ORDERS)
+        plans = {
+            name: plan
+            for name, plan in plans.items()
+            if plan.shape is not None or request.may_ask_for(name)
+        }
+        stores = store_paper(plans, given, output, client, ingest, progress)
+        material = Material(stores, plans, orders)
+    pools = {corpus: read_pool(urls) for corpus, urls in material.stores.items()}
+    problems = list(filter(request.asks_for, list_problems(request.draw, pools, material.plans)))
+    splits = list_null_splits(request.draw, pools, material.plans) if request.nulls else []
     splits = list(filter(request.asks_for, splits))
     if not problems and not splits:
         raise InputError(f"--only must match a problem, got {' '.join(request.only)}")
     rules = request.make_rules()
-    work = ProblemWork(stores, request.orders, rules)
+    work = ProblemWork(material.stores, material.orders, rules)
     judge_key = stage_key(FORMAT, asdict(rules), digest_sources())
     checkpointer = Checkpoints(join(output, "pieces"), FORMAT)
 
@@ -358,39 +351,26 @@ def bench_problems(
             )
         return {point: _unpack(found[point]) for point in points}
 
-    results = run("planted groups", list_points(problems, request, judge_key))
+    results = run("planted groups", list_points(problems, material.orders, request, judge_key))
     text = _write(output, request, results)
     if splits:
-        results |= run("batches with nothing planted", list_points(splits, request, judge_key))
+        points = list_points(splits, material.orders, request, judge_key)
+        results |= run("batches with nothing planted", points)
         text = _write(output, request, results)
     return text
 
 
-def _ingest(
+def list_points(
+    problems: Sequence[Problem],
+    orders: Mapping[str, OrderRange],
     request: Request,
-    corpora: str | None,
-    output: str,
-    client: Client,
-    ingest: Ingest,
-    progress: Progress,
-) -> dict[str, tuple[str, ...]]:
-    """Ingest the corpora that are asked for; return their stores."""
-    stores = {}
-    for name, plan in request.plans.items():
-        if plan.shape is None and request.may_ask_for(name):
-            config = paper_config(name, corpora, join(output, "corpora", name))
-            ingest(config, client, progress)
-            stores[name] = tuple(RunLayout(config.output).corpus(part) for part in PARTS)
-    return stores
-
-
-def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -> list[Point]:
+    judge_key: str,
+) -> list[Point]:
     """List the pieces of problems, each after those that it needs."""
     points: list[Point] = []
     for problem in problems:
         for seed in range(1, request.n_seeds + 1) if problem.groups else (NULL_SEED,):
-            orders = request.orders[problem.corpus]
-            how = (asdict(orders), asdict(Convergence()), seed)
+            how = (asdict(orders[problem.corpus]), asdict(Convergence()), seed)
             model = Point("model", problem, seed, stage_key(FORMAT, problem.digest, *how))
             key = stage_key(model.key, judge_key)
             points.append(model)

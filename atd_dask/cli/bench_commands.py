@@ -93,6 +93,9 @@ def bench_detect(
 @bench.command("problems")
 @click.option("--corpora", metavar="DIR", help="Take prepared corpora from this folder.")
 @click.option(
+    "--config", "conf", metavar="CONF", help="Plant classes of these labelled documents instead."
+)
+@click.option(
     "--half",
     type=click.Choice(["choose", "report", "both"]),
     default="choose",
@@ -119,6 +122,7 @@ def bench_detect(
 @logging_options
 def bench_problems(
     corpora: str | None,
+    conf: str | None,
     half: str,
     output: str,
     scheduler: str | None,
@@ -129,12 +133,16 @@ def bench_problems(
     Problems that are finished in the output folder are not repeated."""
     from atd_dask.bench.problem_suite import make_request
     from atd_dask.cli.outputs import redirect_logs
+    from atd_dask.config.loader import load
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines.bench import bench_problems as measure
     from atd_dask.storage.ownership import hold_output
 
+    if corpora is not None and conf is not None:
+        raise click.UsageError("--corpora and --config must not be given together")
     request = make_request(half, **wanted)
+    given = corpora if conf is None else load(conf, (), progress.warn)
     with (
         stopping_on_request(),
         hold_output(output, progress.warn),
@@ -142,7 +150,7 @@ def bench_problems(
         connect(scheduler=scheduler) as client,
         hush_when_stopped(client),
     ):
-        click.echo(measure(request, corpora, output, client, progress))
+        click.echo(measure(request, given, output, client, progress))
     click.echo(clean(f"all candidates: {output}/problems.md"))
 
 

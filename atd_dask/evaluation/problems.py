@@ -44,6 +44,9 @@ MIN_VALIDATION = 100
 MIN_TRAIN = 2  # times the batch
 LEAST_BATCH = 3  # times the documents planted
 
+OWN_SIZES = (10, 20, 40)  # of groups planted in a corpus that has no plan
+OWN_NULL = 250  # documents of its null batches
+
 Card = TypeVar("Card")
 
 
@@ -102,6 +105,28 @@ SHORT_PLANS = {
         shape=Shape(n_train=240, n_words=300, topics=(3, 4), lengths=(40, 50), own_words=25),
     )
 }
+
+
+def make_plan(pool: Pool, name: str) -> Plan:
+    """Plan problems with the classes of a labelled corpus.
+
+    Raises
+    ------
+    InputError
+        If no class is large enough to be planted.
+    """
+    most = max((int(carry.sum()) for carry in pool.classes.values()), default=0)
+    sizes = tuple(size for size in OWN_SIZES if size <= most)
+    if not sizes:
+        raise InputError(
+            f"problems need a label that at least {OWN_SIZES[0]} documents carry, the most frequent"
+            f" one of {name} has {most}"
+        )
+    n_docs = len(pool.labels)
+    null = min(OWN_NULL, n_docs // (MIN_TRAIN + 4))
+    return Plan(
+        24, 8, (min(200, n_docs // 6), 2500), sizes, extras=8, splits=12, nulls=((null, 2),)
+    )
 
 
 @dataclass(frozen=True)
@@ -260,8 +285,10 @@ def _shuffle(stream: np.random.Generator, cards: Sequence[Card]) -> list[Card]:
 def _draw_classes(
     stream: np.random.Generator, pool: Pool, sizes: Sequence[int], used: Counter[str], name: str
 ) -> tuple[Group, ...]:
-    """Draw classes that this half has used least, among those with enough documents of their
-    own."""
+    """Draw classes that this half has used least, among those with enough documents of their own.
+
+    A second one is left out if no class is left for it.
+    """
     groups: list[Group] = []
     for size in sizes:
         able = [
@@ -270,6 +297,8 @@ def _draw_classes(
             if label not in [group.label for group in groups]
             and _have_enough(pool, [*groups, Group(label, size)])
         ]
+        if not able and groups:
+            break
         if not able:
             raise InputError(
                 f"a problem needs a class with at least {size} documents beside others,"
@@ -282,7 +311,18 @@ def _draw_classes(
 
 
 def _have_enough(pool: Pool, groups: Sequence[Group]) -> bool:
+    """Return whether the classes have enough documents, and leave enough others."""
+    planted = sum(group.size for group in groups)
+    n_normal = len(_normal_rows(pool, [group.label for group in groups]))
+    n_originals = 1 + BURSTY_DOCUMENTS[1]
+    if _limit_batch(n_normal, _count_validation(n_normal), n_originals, planted) < 2 * planted:
+        return False
     return all(np.count_nonzero(_own(pool, groups, g.label)) >= g.size for g in groups)
+
+
+def _limit_batch(n_normal: int, n_validation: int, n_originals: int, planted: int) -> int:
+    """Return how many documents a batch may have, so that enough are left for training."""
+    return (n_normal - n_validation - n_originals + planted) // (1 + MIN_TRAIN)
 
 
 def _own(pool: Pool, groups: Sequence[Group], label: str) -> NDArray[np.bool_]:
@@ -306,7 +346,7 @@ def _divide(
     else:
         normal = _normal_rows(pool, problem.anomalous)
         n_validation = _count_validation(len(normal))
-        most = (len(normal) - n_validation - n_originals + planted) // (1 + MIN_TRAIN)
+        most = _limit_batch(len(normal), n_validation, n_originals, planted)
     largest = min(plan.batch[1], most)
     smallest = min(max(plan.batch[0], LEAST_BATCH * planted), largest)
     n_batch = int(stream.integers(smallest, largest, endpoint=True))
