@@ -275,7 +275,7 @@ def bench_sweeps(
 ) -> None:
     """Sweep a simulated year, with outbreaks, drift and kills."""
     from atd_dask.bench.sweep_simulation import Simulation
-    from atd_dask.bench.sweep_simulation import bench_sweeps as measure
+    from atd_dask.pipelines.bench import bench_sweeps as measure
 
     _print_rows(measure(Simulation(**options), folder, overrides, progress))
 
