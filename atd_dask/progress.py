@@ -103,8 +103,8 @@ class Progress:
             while not ended.wait(min(POLL_SECONDS, seconds)):
                 if time.monotonic() - self._output.since >= seconds:
                     self.say(
-                        f"no news for {seconds:.0f} s: the job computes, or waits for a disk or an"
-                        " object store"
+                        f"no news for {seconds:.0f} s: the job is computing, or waiting for a disk"
+                        " or an object store"
                     )
 
         with _running(watch):

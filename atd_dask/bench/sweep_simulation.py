@@ -331,7 +331,7 @@ def make_rows(world: World, course: Course, asked: float) -> list[Row]:
     false = [told[0][0] for number, told in course.found.items() if number not in true]
     rows.append(
         {
-            "what": f"false alarms, {asked:.3g} asked for",
+            "what": f"false alarms, {asked:.3g} accepted",
             "reported in sweep": " ".join(map(str, false)) or "none",
             "clusters": len(false),
             "documents": sum(
@@ -348,8 +348,11 @@ def make_rows(world: World, course: Course, asked: float) -> list[Row]:
     documents = sum(line["documents"] for line in course.lines)
     for what, value in (
         ("sweeps", f"{len(course.lines)} of {documents:,} documents"),
-        ("drift told", f"{len(drifting)} times, of {len({w for d in drifting for w in d})} words"),
-        ("killed at work", str(course.kills)),
+        (
+            "drift reported",
+            f"{len(drifting)} times, of {len({w for d in drifting for w in d})} words",
+        ),
+        ("killed mid-run", str(course.kills)),
         ("null model trained in", " ".join(map(str, trained))),
         ("seconds of a sweep, after starting Python", spread(course.seconds, 1)),
         ("seconds of one with nothing new", spread(course.idle_seconds, 1)),

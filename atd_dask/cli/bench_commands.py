@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def bench() -> None:
-    """Measure this machine, next to well-known tools."""
+    """Run benchmarks on this machine, compared with well-known tools."""
 
 
 @bench.command("ingest")
@@ -220,7 +220,7 @@ def bench_batch(progress: Progress, **options: int) -> None:
     default=(10_000, 100_000),
     type=click.IntRange(min=100),
     show_default=True,
-    help="How many documents to make; several times for several rows.",
+    help="How many documents to make; repeat the option for several rows.",
 )
 @click.option("--words", default=5_000, show_default=True, help="How many words there are.")
 @click.option("--topics", default=10, show_default=True, help="How many topics to train.")
@@ -240,7 +240,7 @@ def bench_passes(documents: tuple[int, ...], words: int, topics: int, progress: 
     default=(200,),
     type=click.IntRange(min=1),
     show_default=True,
-    help="How many workers to simulate; several times for several rows.",
+    help="How many workers to simulate; repeat the option for several rows.",
 )
 @click.option("--tasks", default=10, show_default=True, help="Blocks for each worker in a pass.")
 @click.option("--seconds", default=1.0, show_default=True, help="How long a block takes.")
@@ -264,7 +264,7 @@ def bench_scheduler(
     default=1 / 3,
     show_default="a third",
     type=click.FloatRange(0, 1),
-    help="The share of sweeps to kill at work and start again.",
+    help="The share of sweeps to kill mid-run and restart.",
 )
 @click.option("--seed", default=1, help="The seed of the simulation.")
 @click.option("--folder", metavar="DIR", help="Write everything here; must be empty.")

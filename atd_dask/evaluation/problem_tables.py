@@ -31,16 +31,16 @@ NULL_REMARK = (
 )
 
 BASELINE_REMARK = (
-    "F1 and AUC of single documents. The other methods are told how many documents are planted, and"
-    " return as many. ATD is told nothing, and scores 0 if it finds nothing. It is ahead if its F1"
-    " is larger on the same problem."
+    "F1 and AUC of single documents. The other methods are given the number of planted documents,"
+    " and return that many. ATD is not, and scores 0 if it finds nothing. It is ahead if its F1 is"
+    " larger on the same problem."
 )
 
 GROUP_REMARK = (
     "KMeans ranks its clusters by how much more frequent they are in the batch than in training. It"
-    " is told how many groups are planted, and returns as many clusters. ATD is told nothing. F1 is"
-    " the mean over all planted groups, 0 for one that is not found. CPU s are per run; those of"
-    " ATD include training."
+    " is given the number of planted groups, and returns that many clusters. ATD is not. F1 is the"
+    " mean over all planted groups, 0 for one that is not found. CPU s are per run; those of ATD"
+    " include training."
 )
 
 

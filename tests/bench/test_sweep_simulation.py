@@ -64,9 +64,9 @@ def test_the_rows():
     }
     assert rows["outbreak of the days 10 to 12"] == [11, 1, "2 of 30", 0]
     assert rows["outbreak of the days 20 to 22, late"][0] == "never"
-    assert rows["false alarms, 2 asked for"] == ["15", 1, 1, ""]
-    assert rows["drift told"][0] == "1 times, of 2 words"
-    assert rows["killed at work"][0] == "4"
+    assert rows["false alarms, 2 accepted"] == ["15", 1, 1, ""]
+    assert rows["drift reported"][0] == "1 times, of 2 words"
+    assert rows["killed mid-run"][0] == "4"
     assert rows["seconds of a sweep, after starting Python"][0] == "2.0 (1.0 to 3.0)"
 
 
