@@ -23,6 +23,8 @@ from atd_dask.result_types import Agreement
 Seconds = Mapping[str, Mapping[str, float]]  # CPU seconds of each run, by part
 
 SMALL = (0.001, 0.005, 0.01, 0.05, 0.2)  # p-values
+N_BINS = 10
+BAR, WIDTH = "█", 40  # of a histogram, and its longest bar
 
 NULL_REMARK = (
     "Intervals are 95 % Clopper-Pearson intervals over batches. The batches of a split are disjoint"
@@ -67,6 +69,7 @@ def write_tables(
         parts += ["## Groups by KMeans", write_groups(problems, seconds), GROUP_REMARK]
     if nulls:
         parts += ["## Batches with nothing planted", write_nulls(nulls), NULL_REMARK]
+        parts.append(draw_p_values([batch.p_value for batch in nulls]))
     if any(split.p_values for split in searches):
         parts += ["## Held-out searches", write_searches(searches), SEARCH_REMARK]
     return "\n\n".join(parts) + "\n"
@@ -269,6 +272,24 @@ def _show_nulls(nulls: Sequence[NullFigures]) -> list[str]:
         for rate in (totals.alarms, *totals.small)
     ]
     return [str(totals.splits), str(totals.batches), *rates, f"{totals.uniform:.2f}"]
+
+
+def draw_p_values(p_values: Sequence[float]) -> str:
+    """Draw a histogram of p-values in ten bins, which are equally frequent if p-values are
+    uniform."""
+    counts = [0] * N_BINS
+    for p in p_values:
+        counts[min(int(p * N_BINS), N_BINS - 1)] += 1
+    longest = max(counts)
+    rows = [
+        [
+            f"{index / N_BINS:.1f} to {(index + 1) / N_BINS:.1f}",
+            str(n),
+            BAR * -(-WIDTH * n // longest),
+        ]
+        for index, n in enumerate(counts)
+    ]
+    return format_table(("p-value", "batches", ""), rows)
 
 
 def write_searches(searches: Sequence[SearchFigures]) -> str:

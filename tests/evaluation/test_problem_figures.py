@@ -21,7 +21,7 @@ from atd_dask.evaluation.problem_figures import (
     sum_up,
     sum_up_nulls,
 )
-from atd_dask.evaluation.problem_tables import write_candidates, write_tables
+from atd_dask.evaluation.problem_tables import draw_p_values, write_candidates, write_tables
 from atd_dask.evaluation.problems import Group, Problem
 
 
@@ -158,6 +158,14 @@ def test_the_tables():
         for block in table.split("\n\n"):
             lines = [line for line in block.splitlines() if line.startswith("|")]
             assert len({line.count("|") for line in lines}) <= 1
+
+
+def test_a_histogram_of_p_values():
+    drawn = draw_p_values([0.0, 0.05, 0.31, 1.0]).splitlines()
+    assert drawn[2] == f"| 0.0 to 0.1 | 2 | {'█' * 40} |"
+    assert drawn[5] == f"| 0.3 to 0.4 | 1 | {'█' * 20} |"
+    assert drawn[-1] == f"| 0.9 to 1.0 | 1 | {'█' * 20} |"
+    assert len(drawn) == 12
 
 
 def test_a_ranking_is_cut_at_the_number_of_planted_documents():
