@@ -45,8 +45,10 @@ MOST_ROUNDS = 10
 # How many of its new words a document must have to join a cluster.
 LEAST_WORDS = 2
 
-# Two topics are the same if they share half of this many words.
+# Two topics are the same if they share half of this many words, or half of those that they have,
+# but not if they share only a few by chance.
 COMPARED_WORDS = 20
+LEAST_SHARED = 5
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int
     """Return the index of the cluster that is about the same words, if there is one."""
     for index, cluster in clusters.items():
         fewer = min(len(words), len(cluster.words))
-        if fewer and 2 * len(set(words) & set(cluster.words)) >= fewer:
+        n_shared = len(set(words) & set(cluster.words))
+        if 2 * n_shared >= fewer and n_shared >= min(LEAST_SHARED, max(len(cluster.words), 1)):
             return index
     return None
 
