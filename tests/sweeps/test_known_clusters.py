@@ -44,6 +44,7 @@ def test_a_cluster_about_the_same_words_is_the_known_one(words, same):
 
 def test_a_known_cluster_with_few_words_needs_all_of_them():
     known = KnownCluster(number=1, words=("a", "b"), written=(), p_value=0.001)
-    assert find_same(["a", "b", "c"], {0: known}) == 0
+    assert find_same(["b", "a"], {0: known}) == 0
     assert find_same(["a", "c"], {0: known}) is None
+    assert find_same(list("abcdefghijklmnopqrst"), {0: known}) is None
     assert find_same(["c"], {0: replace(known, words=())}) is None
