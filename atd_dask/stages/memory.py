@@ -13,8 +13,8 @@ from atd_dask.storage.corpus import CorpusStore
 READING = (64 * 2**20, "the documents that a task reads")
 
 
-# What a worker holds of each entry of a large batch, and of each document: the documents twice, their
-# vectors by word, and the mixtures of their fits.
+# What a worker holds of each entry of a large batch, and of each document: the documents twice,
+# their vectors by word, and the mixtures of their fits.
 BYTES_OF_BATCH_ENTRY = 8 + 8 + 12 + 8
 BYTES_OF_BATCH_DOCUMENT = 100
 
