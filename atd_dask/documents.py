@@ -1,4 +1,4 @@
-"""Documents and batches of counts, the types that ingest passes between rooms."""
+"""Documents and batches of counts, the types that ingest passes between packages."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _choose_client(client: Client | None) -> Iterator[Client]:
 
 @contextmanager
 def _ignoring_graph_size() -> Iterator[None]:
-    """Silence Dask's advice to its users: whoever calls `find` does not see the graph."""
+    """Silence Dask's warning about large graphs: callers of `find` never see the graph."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
         yield

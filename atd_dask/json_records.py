@@ -14,7 +14,7 @@ from atd_dask.errors import InputError
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 # A JSON object as a file has it. Only the code that reads or writes the file knows its keys; what
-# other rooms need of it is a record.
+# other packages need of it is a record.
 JsonObject: TypeAlias = dict[str, Any]
 
 

@@ -39,6 +39,6 @@ def explain_outage(error: BaseException, url: str = "a store") -> OutageError | 
         return None
     line = (str(error).splitlines() or [""])[0] or "no answer"
     return OutageError(
-        f"{url} does not answer as it should ({line}): check that it is up, then run the same"
+        f"{url} is not responding properly ({line}): check that it is up, then run the same"
         " command again to resume"
     )

@@ -98,23 +98,17 @@ class Progress:
     @contextmanager
     def never_silent(self, seconds: float = MOST_SILENCE) -> Iterator[None]:
         """Say that the run is still working whenever there is no news for this many seconds."""
-        ended = threading.Event()
 
-        def watch() -> None:
+        def watch(ended: threading.Event) -> None:
             while not ended.wait(min(POLL_SECONDS, seconds)):
                 if time.monotonic() - self._output.since >= seconds:
                     self.say(
-                        f"no news for {seconds:.0f} s: the job computes, or waits for a disk or an"
-                        " object store"
+                        f"no news for {seconds:.0f} s: the job is computing, or waiting for a disk"
+                        " or an object store"
                     )
 
-        watcher = threading.Thread(target=watch, name="atd-dask-silence", daemon=True)
-        watcher.start()
-        try:
+        with _running(watch):
             yield
-        finally:
-            ended.set()
-            watcher.join()
 
     @property
     def run(self) -> str:
@@ -173,21 +167,28 @@ def _noting_compilation(
     if is_compiling is None or isinstance(output, _Silence):
         yield
         return
-    ended = threading.Event()
 
-    def watch() -> None:
+    def watch(ended: threading.Event) -> None:
         while not ended.wait(POLL_SECONDS) and not task.done and not task.facts:
             if not task.note and is_compiling():
                 task.note = COMPILING
                 output.show_task("waiting", task)
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    with _running(watch):
+        yield
+
+
+@contextmanager
+def _running(watch: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run a function in a thread during the block; its event is set at the end."""
+    ended = threading.Event()
+    thread = threading.Thread(target=watch, args=(ended,), name="atd-dask-watch", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        watcher.join()
+        thread.join()
 
 
 class _Silence:

@@ -392,7 +392,7 @@ class SweepLine(JsonRecord):
     clusters: tuple[LineCluster, ...]
     candidates: tuple[LineCandidate, ...]
     level: float | None = field(default=None, metadata=OMITTED)  # at which it was tested
-    # The false alarms to expect at most, of all sweeps since they were asked for.
+    # The expected number of false alarms, at most, since the user last changed how many to accept.
     chance_alarms: float | None = field(default=None, metadata=OMITTED)
     drifts: tuple[LineDrift, ...] = ()
     seconds: float

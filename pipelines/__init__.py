@@ -1,1 +1,1 @@
-"""The stages of the job: they only wire the other rooms together."""
+"""The stages of the job: they only wire the other packages together."""

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from atd_dask.pipelines.ingest import ingest
+from atd_dask.pipelines.sweep import sweep
 
 if TYPE_CHECKING:
     from atd_dask.bench.large_job import LargeJob
     from atd_dask.bench.problem_suite import Request
+    from atd_dask.bench.sweep_simulation import Simulation
     from atd_dask.bench.usage import Row
     from atd_dask.config.run_config import DetectionConfig, RunConfig
     from atd_dask.distribution.engine.clients import Client
@@ -66,12 +68,25 @@ def bench_speed(
 
 
 def bench_problems(
-    request: Request, corpora: str | None, output: str, client: Client, progress: Progress
+    request: Request,
+    given: str | RunConfig | None,
+    output: str,
+    client: Client,
+    progress: Progress,
 ) -> str:
     """Measure detection in random problems."""
     from atd_dask.bench import problem_suite
 
-    return problem_suite.bench_problems(request, corpora, output, client, ingest, progress)
+    return problem_suite.bench_problems(request, given, output, client, ingest, progress)
+
+
+def bench_sweeps(
+    asked: Simulation, folder: str | None, overrides: Sequence[str], progress: Progress
+) -> list[Row]:
+    """Measure daily sweeps of a simulated repository."""
+    from atd_dask.bench import sweep_simulation
+
+    return sweep_simulation.bench_sweeps(asked, folder, overrides, sweep, progress)
 
 
 def bench_find(n_normal: int, n_batch: int, repeats: int, progress: Progress) -> list[Row]:

@@ -152,8 +152,8 @@ def _choose_size(config: RunConfig, asked: int | None, n_normal: int, progress: 
     size = min(max(wanted, least), most)
     if size != wanted:
         progress.warn(
-            f"batches have {size:,} documents instead of {wanted:,}: at least {least}, and at most"
-            f" {LARGEST_SHARE:.0%} of the {n_normal:,} normal ones"
+            f"batches have {size:,} documents instead of {wanted:,}: they need at least {least},"
+            f" and at most {LARGEST_SHARE:.0%} of the {n_normal:,} normal documents"
         )
     return size
 

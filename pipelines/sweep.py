@@ -37,7 +37,6 @@ from atd_dask.storage.sealed_json import write_sealed
 from atd_dask.sweeps.alarm_series import continue_series, find_haste, find_level, say_promise
 from atd_dask.sweeps.alerting import CALLER, deliver_alerts, make_alert, read_alert, write_alert
 from atd_dask.sweeps.alerts import list_channels
-from atd_dask.sweeps.mending import mend_stores, needs_training
 from atd_dask.sweeps.plan import (
     SweepPlan,
     check_repository,
@@ -46,6 +45,7 @@ from atd_dask.sweeps.plan import (
     read_plan,
     settings_key,
 )
+from atd_dask.sweeps.repair import needs_training, repair_stores
 from atd_dask.sweeps.retraining import (
     FIRST,
     gather_normal,
@@ -91,7 +91,7 @@ def sweep(
         try:
             return _sweep(config, client, progress, command)
         except (DamagedStoreError, InputError):
-            if not mend_stores(config, progress):
+            if not repair_stores(config, progress):
                 raise
         return _sweep(config, client, progress, command)
 

@@ -18,13 +18,20 @@ class Silent:
 
 @contextmanager
 def serve(handler: type[BaseHTTPRequestHandler], **attributes: Any) -> Iterator[Any]:
-    """A server in a thread, with attributes for its handler, until the block ends."""
+    """Run a server in a thread during the block, with attributes for its handler."""
     server = HTTPServer(("127.0.0.1", 0), handler)
     vars(server).update(attributes)
+    with running(server):
+        yield server
+
+
+@contextmanager
+def running(server: HTTPServer) -> Iterator[None]:
+    """Run a server in a thread during the block."""
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield server
+        yield
     finally:
         server.shutdown()
         thread.join()

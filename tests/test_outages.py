@@ -40,7 +40,7 @@ GONE = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 )
 def test_an_outage_is_a_sentence_with_the_remedy(error: Exception) -> None:
     told = str(explain_outage(error, "s3://bucket/out"))
-    assert told.startswith("s3://bucket/out does not answer as it should (")
+    assert told.startswith("s3://bucket/out is not responding properly (")
     assert told.endswith("): check that it is up, then run the same command again to resume")
 
 
@@ -77,11 +77,11 @@ def test_whoever_reads_or_writes_says_so() -> None:
         lambda: location.copy_to(location, ["a"]),
         lambda: Partial(location),
     ):
-        with pytest.raises(OutageError, match=r"^memory://gone/out does not answer"):
+        with pytest.raises(OutageError, match=r"^memory://gone/out is not responding"):
             act()
-    with pytest.raises(OutageError, match=r"^memory://gone/out does not answer"):
+    with pytest.raises(OutageError, match=r"^memory://gone/out is not responding"):
         claim_folder("memory://gone/out")
-    with pytest.raises(OutageError, match=r"^memory://gone/a\.jsonl does not answer"):
+    with pytest.raises(OutageError, match=r"^memory://gone/a\.jsonl is not responding"):
         look_at_files("memory://gone/a.jsonl", lambda size: None)
 
 

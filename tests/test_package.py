@@ -147,7 +147,6 @@ JSON_OBJECTS = {
     "atd_dask/config/run_config.py": "a section of a configuration, for keys of stages",
     "atd_dask/distribution/engine/events.py": "messages between processes",
     "atd_dask/distribution/training.py": "messages between processes",
-    "atd_dask/evaluation/problem_figures.py": "problems.json",
     "atd_dask/evaluation/problems.py": "problems.json",
     "atd_dask/finding.py": "the configuration that is written",
     "atd_dask/report/links.py": "the configuration in run.json",

@@ -1,10 +1,10 @@
-"""Measuring detection on problems drawn by a seed.
+"""Measures detection on problems drawn by a seed.
 
-Every piece is a task that keeps what it found: a null model for each problem and seed, a detection
-with it; for splits with nothing planted the held-out searches, and a detection in every batch. A
-piece is named by all that its result depends on. A model's name tells of its documents and of how
-it is trained, a detection's also of the rules and of the sources that they are written in; so when
-rules change the models stay.
+Each piece is a task whose result is kept: a null model for each problem and seed, and a detection
+with it; for null splits the held-out searches, and a detection in every batch. The name of a piece
+has a hash of all that its result depends on. For a model that is its documents and its training,
+for a detection also the rules and the source code of detection, so a change of rules keeps the
+models.
 """
 
 from __future__ import annotations
@@ -15,19 +15,27 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atd_dask.baselines.batch import rank_batch, read_counts
 from atd_dask.baselines.requirements import check_baselines
 from atd_dask.bench.detection_quality import REPLICATES
+from atd_dask.bench.problem_material import (
+    ORDERS,
+    SHORT_ORDERS,
+    Material,
+    read_pool,
+    store_paper,
+    take_own,
+)
 from atd_dask.config.loader import make_detection
-from atd_dask.config.paper_corpora import TOPICS, paper_config
 from atd_dask.config.rules import make_rules
+from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.calibration import Calibration, HeldOutSearches
 from atd_dask.distribution.checkpointing import NoCheckpoints, ignore_progress
 from atd_dask.distribution.detection import detect
@@ -35,11 +43,14 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.grids import Arrays, run_grid
 from atd_dask.distribution.rehearsal import compile_detection
 from atd_dask.distribution.training import Training, choose_best, train_restarts
-from atd_dask.documents import PARTS
 from atd_dask.errors import InputError
 from atd_dask.evaluation.problem_documents import Documents, make_documents
 from atd_dask.evaluation.problem_figures import (
-    Row,
+    BaselineFigures,
+    Candidate,
+    NullFigures,
+    ProblemFigures,
+    SearchFigures,
     describe_problem,
     judge_groups,
     judge_null,
@@ -49,17 +60,14 @@ from atd_dask.evaluation.problem_figures import (
 )
 from atd_dask.evaluation.problem_tables import write_candidates, write_tables
 from atd_dask.evaluation.problems import (
-    GENERATED,
     HALVES,
     PLANS,
     SHORT_PLANS,
-    Plan,
-    Pool,
     Problem,
     list_null_splits,
     list_problems,
 )
-from atd_dask.json_records import JsonObject
+from atd_dask.json_records import OMITTED, JsonObject, JsonRecord
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.calibration import HeldOutSearch
 from atd_dask.kernels.detection_rules import DetectionRules
@@ -68,9 +76,7 @@ from atd_dask.kernels.training import Convergence, OrderRange
 from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.atomic_files import join, write_file
 from atd_dask.storage.checkpoints import Checkpoints
-from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.ownership import claim_folder
-from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import stage_key
 
 if TYPE_CHECKING:
@@ -78,38 +84,32 @@ if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
-FORMAT = "atd-dask-problems/3"
-DRAW = 1  # the seed by which the problems are drawn
+FORMAT = "atd-dask-problems/4"
+DRAW = 1  # the seed that the problems are drawn with
 NULL_SEED = 1
-ORDERS = {
-    "reuters": OrderRange(TOPICS["reuters"].max, TOPICS["reuters"].min),
-    "newsgroups": OrderRange(TOPICS["newsgroups"].max, TOPICS["newsgroups"].min),
-    GENERATED: OrderRange(20, 5),
-}
-# The rules to choose from, as settings of `detection`.
+# Rules to compare, as settings of `detection`.
 RULES: dict[str, JsonObject] = {
     "default": {},
     "paper": {"rules": "paper", "significance": {"replicates": REPLICATES}},
     "without-new-words": {"unseen": "ignore"},
 }
-SHORT_ORDERS = {GENERATED: OrderRange(5, 3)}
 SHORT_TEST = {"replicates": 19, "level": 0.05}
-# Methods that know the batch, and a setting of each; they are told how many documents are planted.
+# Methods that know the batch and the number of documents planted, with a setting of each.
 BASELINES: dict[str, tuple[str, float]] = {
     "NN, 20": ("neighbours", 20),
     "regression": ("regression", 1.0),
     "KMeans, 20": ("clusters", 20),
     "KMeans, 40": ("clusters", 40),
 }
-SOURCES = ("kernels", "distribution")  # where the rules of detection are written
+SOURCES = ("kernels", "distribution")  # the source code of detection
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured."""
+    """What to measure."""
 
     halves: tuple[str, ...]
-    only: tuple[str, ...]  # names of problems, as shells match them; all where there are none
+    only: tuple[str, ...]  # patterns for names of problems; all problems if there are none
     nulls: bool
     n_seeds: int
     rules: str
@@ -117,20 +117,12 @@ class Request:
     baselines: bool = False
     draw: int = DRAW
 
-    @property
-    def plans(self) -> Mapping[str, Plan]:
-        return SHORT_PLANS if self.short else PLANS
-
-    @property
-    def orders(self) -> Mapping[str, OrderRange]:
-        return SHORT_ORDERS if self.short else ORDERS
-
     def asks_for(self, problem: Problem) -> bool:
         named = not self.only or any(fnmatch(problem.name, pattern) for pattern in self.only)
         return named and problem.half in self.halves
 
     def may_ask_for(self, corpus: str) -> bool:
-        """Whether a problem of this corpus could have a name that is asked for."""
+        """Return whether a problem of this corpus could match."""
         starts = [re.split(r"[*?\[]", pattern)[0] for pattern in self.only] or [""]
         return any(corpus.startswith(s) or s.startswith(f"{corpus}-") for s in starts)
 
@@ -152,7 +144,7 @@ def make_request(
     baselines: bool = False,
     draw: int = DRAW,
 ) -> Request:
-    """What the options of the command ask for."""
+    """Make a request of the options of the command."""
     halves = HALVES if half == "both" else (half,)
     return Request(halves, tuple(only), nulls, seeds, rules, short, baselines, draw)
 
@@ -164,7 +156,7 @@ class Point:
     kind: str  # model, detection, baselines, references or null
     problem: Problem
     seed: int
-    key: str  # of all that its result depends on
+    key: str  # a hash of all that its result depends on
     needs: tuple[Point, ...] = ()
     batch: int = 0
 
@@ -176,7 +168,7 @@ class Point:
 
 @dataclass(frozen=True)
 class ProblemWork:
-    """Computes a piece on the worker that runs it, with no client: it is pieces that are spread."""
+    """Computes pieces, each on one worker without a client."""
 
     stores: Mapping[str, tuple[str, ...]]  # the parts of every corpus
     orders: Mapping[str, OrderRange]
@@ -206,7 +198,8 @@ class ProblemWork:
         training = Training(documents.train, orders, Convergence(), point.seed)
         clock = Clock()
         table = choose_best(train_restarts(training, 1))
-        return _pack_facts(clock, {"n_topics": table.n_topics}) | {
+        return {
+            **_pack(PieceFacts(cpu_seconds=clock.seconds, n_topics=table.n_topics)),
             "shared": table.shared,
             "indptr": table.indptr,
             "topics": table.topics,
@@ -222,11 +215,12 @@ class ProblemWork:
         for name, (method, value) in BASELINES.items():
             own = Clock()
             ranking = rank_batch(method, train, batch, point.seed, value)
-            seconds[name] = round(own.seconds, 3)
-            judged[name] = judge_ranking(ranking.order, labels, anomalous)
-            if ranking.groups:
-                judged[name] |= judge_groups(ranking.groups, labels, planted)
-        return _pack_facts(clock, {"baselines": judged, "seconds": seconds})
+            seconds[name] = own.seconds
+            judged[name] = BaselineFigures(
+                individual=judge_ranking(ranking.order, labels, anomalous),
+                groups=judge_groups(ranking.groups, labels, planted) if ranking.groups else None,
+            )
+        return _pack(PieceFacts(cpu_seconds=clock.seconds, baselines=judged, seconds=seconds))
 
     def _calibrate(self, point: Point, documents: Documents, table: WordTable) -> Arrays:
         size = documents.batches[0].n_docs
@@ -234,8 +228,8 @@ class ProblemWork:
         clock = Clock()
         searches = HeldOutSearches(calibration, Runner(), NoCheckpoints(), ignore_progress)
         support = [search.support for search in searches.take(self.rules.searches)]
-        facts = _pack_facts(clock, {"support": support})
-        return facts | {"support": np.array(support, dtype=np.float64)}
+        facts = _pack(PieceFacts(cpu_seconds=clock.seconds, support=tuple(support)))
+        return {**facts, "support": np.array(support, dtype=np.float64)}
 
     def _detect(
         self, point: Point, documents: Documents, table: WordTable, support: Floats | None
@@ -247,27 +241,28 @@ class ProblemWork:
         found = detect(
             table, corpora["test"], corpora, self.rules, point.seed, checkpointer=checkpointer
         )
-        candidates = [
-            {
-                "documents": list(cluster.documents),
-                "labels": [" ".join(labels[row]) for row in cluster.documents],
-                "significant": bool(cluster.significant),
-                "p_value": float(cluster.p_value),
-                "search_p_value": cluster.search_p_value,
-                "support": float(cluster.support),
-                "gain": float(cluster.growth.gain),
-            }
+        candidates = tuple(
+            Candidate(
+                documents=tuple(cluster.documents),
+                labels=tuple(" ".join(labels[row]) for row in cluster.documents),
+                significant=bool(cluster.significant),
+                p_value=float(cluster.p_value),
+                search_p_value=cluster.search_p_value,
+                support=float(cluster.support),
+                gain=float(cluster.growth.gain),
+            )
             for cluster in found
-        ]
+        )
         planted = {
             label: sum(label in some for some in labels) for label in point.problem.anomalous
         }
-        return _pack_facts(clock, {"candidates": candidates, "planted": planted})
+        seconds = clock.seconds
+        return _pack(PieceFacts(cpu_seconds=seconds, candidates=candidates, planted=planted))
 
 
 @dataclass(frozen=True)
 class KnownSupport(NoCheckpoints):
-    """Hands in the held-out searches that were made once for all batches of a split."""
+    """The held-out searches that all batches of a split share."""
 
     support: Floats
 
@@ -275,20 +270,34 @@ class KnownSupport(NoCheckpoints):
         return [HeldOutSearch(support, size=None) for support in self.support.tolist()]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PieceFacts(JsonRecord):
+    """What is kept of a piece, depending on its kind."""
+
+    cpu_seconds: float
+    n_topics: int | None = field(default=None, metadata=OMITTED)
+    candidates: tuple[Candidate, ...] = ()
+    planted: Mapping[str, int] | None = field(default=None, metadata=OMITTED)
+    support: tuple[float, ...] = ()
+    baselines: Mapping[str, BaselineFigures] | None = field(default=None, metadata=OMITTED)
+    seconds: Mapping[str, float] | None = field(default=None, metadata=OMITTED)  # of baselines
+
+
 class Clock:
-    """CPU time of the thread that runs a piece."""
+    """The CPU time of the thread that runs a piece."""
 
     def __init__(self) -> None:
         self._start = time.thread_time()
 
     @property
     def seconds(self) -> float:
-        return time.thread_time() - self._start
+        """Return the seconds since the clock started."""
+        return round(time.thread_time() - self._start, 3)
 
 
 @functools.cache
 def warm_up() -> None:
-    """Compiles, or loads, all kernels in this process, so that no piece is charged for it."""
+    """Compile or load all kernels in this process, so that no piece is charged for it."""
     compile_detection()
     counts = np.ones((8, 6), np.int32) + 3 * (np.arange(6) // 3 == np.arange(8)[:, None] // 4)
     words = np.tile(np.arange(6, dtype=np.int32), 8)
@@ -297,79 +306,71 @@ def warm_up() -> None:
     train_restarts(Training(corpus, OrderRange(2, 1), Convergence(), 1), 1)
 
 
-@functools.lru_cache(maxsize=2)
-def read_pool(urls: tuple[str, ...]) -> Pool:
-    """All documents of a corpus, read once in a process."""
-    stores = [CorpusStore.open(url) for url in urls]
-    whole = Block.concatenate([store.rows(0, store.n_docs) for store in stores])
-    labels = [label for store in stores for label in store.labels()]
-    return Pool(whole, labels, stores[0].n_words)
-
-
 def bench_problems(
     request: Request,
-    corpora: str | None,
+    given: str | RunConfig | None,
     output: str,
     client: Client,
     ingest: Ingest,
     progress: Progress,
 ) -> str:
-    """Measures what is asked for; gives the tables, which are in the folder `output` too."""
+    """Measure what is asked for; return the tables, which the folder `output` has too.
+
+    `given` is a configuration with labelled documents, or the folder of the prepared corpora of the
+    paper; without it, these are fetched.
+    """
     if request.baselines:
         check_baselines()
     claim_folder(output)
-    stores = _ingest(request, corpora, output, client, ingest, progress)
-    pools = {corpus: read_pool(urls) for corpus, urls in stores.items()}
-    problems = list(filter(request.asks_for, list_problems(request.draw, pools, request.plans)))
-    splits = list_null_splits(request.draw, pools, request.plans) if request.nulls else []
+    if isinstance(given, RunConfig):
+        material = take_own(given, output, client, ingest, progress)
+    else:
+        plans, orders = (SHORT_PLANS, SHORT_ORDERS) if request.short else (PLANS, ORDERS)
+        plans = {
+            name: plan
+            for name, plan in plans.items()
+            if plan.shape is not None or request.may_ask_for(name)
+        }
+        stores = store_paper(plans, given, output, client, ingest, progress)
+        material = Material(stores, plans, orders)
+    pools = {corpus: read_pool(urls) for corpus, urls in material.stores.items()}
+    problems = list(filter(request.asks_for, list_problems(request.draw, pools, material.plans)))
+    splits = list_null_splits(request.draw, pools, material.plans) if request.nulls else []
     splits = list(filter(request.asks_for, splits))
     if not problems and not splits:
         raise InputError(f"--only must match a problem, got {' '.join(request.only)}")
     rules = request.make_rules()
-    work = ProblemWork(stores, request.orders, rules)
+    work = ProblemWork(material.stores, material.orders, rules)
     judge_key = stage_key(FORMAT, asdict(rules), digest_sources())
     checkpointer = Checkpoints(join(output, "pieces"), FORMAT)
 
-    def run(stage: str, points: Sequence[Point]) -> dict[Point, Row]:
+    def run(stage: str, points: Sequence[Point]) -> dict[Point, PieceFacts]:
         with progress.task(stage, len(points), "pieces") as task:
             found = run_grid(
                 client, work, points, checkpointer, lambda point: task.advance(piece=point.name)
             )
-        return {point: _unpack_facts(found[point]) for point in points}
+        return {point: _unpack(found[point]) for point in points}
 
-    results = run("planted groups", list_points(problems, request, judge_key))
+    results = run("planted groups", list_points(problems, material.orders, request, judge_key))
     text = _write(output, request, results)
     if splits:
-        results |= run("batches with nothing planted", list_points(splits, request, judge_key))
+        points = list_points(splits, material.orders, request, judge_key)
+        results |= run("batches with nothing planted", points)
         text = _write(output, request, results)
     return text
 
 
-def _ingest(
+def list_points(
+    problems: Sequence[Problem],
+    orders: Mapping[str, OrderRange],
     request: Request,
-    corpora: str | None,
-    output: str,
-    client: Client,
-    ingest: Ingest,
-    progress: Progress,
-) -> dict[str, tuple[str, ...]]:
-    """The stores of the corpora that are asked for."""
-    stores = {}
-    for name, plan in request.plans.items():
-        if plan.shape is None and request.may_ask_for(name):
-            config = paper_config(name, corpora, join(output, "corpora", name))
-            ingest(config, client, progress)
-            stores[name] = tuple(RunLayout(config.output).corpus(part) for part in PARTS)
-    return stores
-
-
-def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -> list[Point]:
-    """The pieces of these problems, each after those that it needs."""
+    judge_key: str,
+) -> list[Point]:
+    """List the pieces of problems, each after those that it needs."""
     points: list[Point] = []
     for problem in problems:
         for seed in range(1, request.n_seeds + 1) if problem.groups else (NULL_SEED,):
-            orders = request.orders[problem.corpus]
-            how = (asdict(orders), asdict(Convergence()), seed)
+            how = (asdict(orders[problem.corpus]), asdict(Convergence()), seed)
             model = Point("model", problem, seed, stage_key(FORMAT, problem.digest, *how))
             key = stage_key(model.key, judge_key)
             points.append(model)
@@ -389,7 +390,7 @@ def list_points(problems: Sequence[Problem], request: Request, judge_key: str) -
 
 
 def digest_sources() -> str:
-    """Of the code that detection is written in: whoever changes it changes what is found."""
+    """Return a hash of the source code of detection, which determines what is found."""
     home = Path(__file__).parent.parent
     content = hashlib.sha256()
     for room in SOURCES:
@@ -398,65 +399,70 @@ def digest_sources() -> str:
     return content.hexdigest()
 
 
-def _write(output: str, request: Request, results: Mapping[Point, Row]) -> str:
-    """The tables and all that they come from. Times are kept apart: everything else is the same
-    however often and wherever it is measured."""
-    problems: dict[str, Row] = {}
-    nulls: list[Row] = []
-    searches: list[Row] = []
+def _write(output: str, request: Request, results: Mapping[Point, PieceFacts]) -> str:
+    """Write the tables and the figures behind them.
+
+    Times have a file of their own: the others have the same bytes whenever and wherever they are
+    measured.
+    """
+    problems: dict[str, ProblemFigures] = {}
+    nulls: list[NullFigures] = []
+    searches: list[SearchFigures] = []
     seconds: dict[str, dict[str, float]] = {}
     for point, facts in results.items():
-        run = f"{point.problem.name} {point.seed}"
+        problem = point.problem
         parts = {"model": "training", "references": "searches", "baselines": "baselines"}
         part = parts.get(point.kind, "detection")
-        spent = seconds.setdefault(run, {})
-        spent[part] = spent.get(part, 0.0) + facts["cpu_seconds"]
+        spent = seconds.setdefault(f"{problem.name} {point.seed}", {})
+        spent[part] = spent.get(part, 0.0) + facts.cpu_seconds
         if point.kind == "detection":
-            row = problems.setdefault(
-                point.problem.name, describe_problem(point.problem) | {"runs": []}
-            )
-            n_topics = results[point.needs[0]]["n_topics"]
-            judged = judge_run(facts["planted"], point.seed, facts["candidates"])
-            row["runs"].append(judged | {"n_topics": n_topics})
+            before = problems.get(problem.name, describe_problem(problem))
+            run = judge_run(facts.planted or {}, point.seed, facts.candidates)
+            run = replace(run, n_topics=results[point.needs[0]].n_topics)
+            problems[problem.name] = replace(before, runs=(*before.runs, run))
         elif point.kind == "baselines":
             # A detection comes before the baselines of its problem and seed.
-            problems[point.problem.name]["runs"][-1]["baselines"] = facts["baselines"]
-            spent |= facts["seconds"]
+            *earlier, run = problems[problem.name].runs
+            runs = (*earlier, replace(run, baselines=facts.baselines))
+            problems[problem.name] = replace(problems[problem.name], runs=runs)
+            spent |= facts.seconds or {}
         elif point.kind == "null":
-            nulls.append(judge_null(point.problem, point.batch, facts["candidates"]))
+            nulls.append(judge_null(problem, point.batch, facts.candidates))
         elif point.kind == "references":
-            searches.append(judge_searches(point.problem, facts["support"]))
-    rows = list(problems.values())
-    rules = asdict(request.make_rules())
-    content: dict[str, Any] = {"format": FORMAT, "draw": request.draw, "rules": rules}
-    content |= {"problems": rows, "nulls": nulls, "searches": searches}
-    text = write_tables(rows, nulls, searches, seconds)
+            searches.append(judge_searches(problem, facts.support))
+    content = {
+        "format": FORMAT,
+        "draw": request.draw,
+        "rules": asdict(request.make_rules()),
+        "problems": [problem.to_json() for problem in problems.values()],
+        "nulls": [batch.to_json() for batch in nulls],
+        "searches": [split.to_json() for split in searches],
+    }
+    figures = list(problems.values())
+    text = write_tables(figures, nulls, searches, seconds)
     _write_json(join(output, "problems.json"), content)
     _write_json(join(output, "times.json"), seconds)
-    write_file(join(output, "problems.md"), f"{text}\n{write_candidates(rows, nulls)}".encode())
+    write_file(join(output, "problems.md"), f"{text}\n{write_candidates(figures, nulls)}".encode())
     return text
 
 
-def _write_json(url: str, content: Any) -> None:
+def _write_json(url: str, content: JsonObject) -> None:
     write_file(url, json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
 
 
-def _pack_facts(clock: Clock, facts: Row) -> dict[str, Any]:
-    """Facts as an array, which is what is kept of a piece."""
-    text = json.dumps(facts | {"cpu_seconds": round(clock.seconds, 3)}, allow_nan=False)
+def _pack(facts: PieceFacts) -> Arrays:
+    """Return facts as an array, the form in which pieces are kept."""
+    text = json.dumps(facts.to_json(), allow_nan=False)
     return {"facts": np.frombuffer(text.encode(), np.uint8)}
 
 
-def _unpack_facts(arrays: Arrays) -> Row:
-    facts: Row = json.loads(arrays["facts"].tobytes())
-    return facts
+def _unpack(arrays: Arrays) -> PieceFacts:
+    return PieceFacts.from_json(json.loads(arrays["facts"].tobytes()))
 
 
 def _unpack_table(arrays: Arrays) -> WordTable:
+    n_topics = _unpack(arrays).n_topics
+    assert n_topics is not None
     return complete_table(
-        _unpack_facts(arrays)["n_topics"],
-        arrays["shared"],
-        arrays["indptr"],
-        arrays["topics"],
-        arrays["probabilities"],
+        n_topics, arrays["shared"], arrays["indptr"], arrays["topics"], arrays["probabilities"]
     )

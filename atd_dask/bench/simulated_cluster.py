@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def bench_scheduler(
     sizes: Sequence[int], tasks_per_worker: int, seconds: float, progress: Progress
 ) -> list[Row]:
-    """Return a row for each number of workers: a pass with so many blocks for each of them."""
+    """Return a row for each number of workers: a pass with this many blocks per worker."""
     rows: list[Row] = []
     for n_workers in sorted(sizes):
         with progress.task(f"simulate {n_workers:,} workers", 2) as task:
@@ -66,8 +66,8 @@ def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seco
 
 
 def simulate_pass(runner: Runner, blocks: RemoteResults, seconds: float) -> int:
-    """The tasks of a pass: a fit and what stays of it for each block, and the tree of sums; returns
-    their number."""
+    """Run the tasks of a pass: a fit and the part of it that is kept, for each block, and the tree
+    of sums. Return their number."""
     fitted = runner.keep_all(fit_block, blocks, seconds)
     kept = runner.keep_all(keep_part, fitted, None)
     runner.reduce(add_blocks, fitted, None, BRANCHES)

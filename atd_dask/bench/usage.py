@@ -1,4 +1,4 @@
-"""Measures the resources that work uses: time, CPU time and memory."""
+"""Measures resource usage: wall-clock time, CPU time and memory."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def bench() -> None:
-    """Measure this machine, next to well-known tools."""
+    """Run benchmarks on this machine, compared with well-known tools."""
 
 
 @bench.command("ingest")
@@ -93,6 +93,9 @@ def bench_detect(
 @bench.command("problems")
 @click.option("--corpora", metavar="DIR", help="Take prepared corpora from this folder.")
 @click.option(
+    "--config", "conf", metavar="CONF", help="Plant classes of these labelled documents instead."
+)
+@click.option(
     "--half",
     type=click.Choice(["choose", "report", "both"]),
     default="choose",
@@ -119,6 +122,7 @@ def bench_detect(
 @logging_options
 def bench_problems(
     corpora: str | None,
+    conf: str | None,
     half: str,
     output: str,
     scheduler: str | None,
@@ -129,12 +133,16 @@ def bench_problems(
     Problems that are finished in the output folder are not repeated."""
     from atd_dask.bench.problem_suite import make_request
     from atd_dask.cli.outputs import redirect_logs
+    from atd_dask.config.loader import load
     from atd_dask.distribution.engine.clients import connect
     from atd_dask.distribution.engine.observation import hush_when_stopped
     from atd_dask.pipelines.bench import bench_problems as measure
     from atd_dask.storage.ownership import hold_output
 
+    if corpora is not None and conf is not None:
+        raise click.UsageError("--corpora and --config must not be given together")
     request = make_request(half, **wanted)
+    given = corpora if conf is None else load(conf, (), progress.warn)
     with (
         stopping_on_request(),
         hold_output(output, progress.warn),
@@ -142,7 +150,7 @@ def bench_problems(
         connect(scheduler=scheduler) as client,
         hush_when_stopped(client),
     ):
-        click.echo(measure(request, corpora, output, client, progress))
+        click.echo(measure(request, given, output, client, progress))
     click.echo(clean(f"all candidates: {output}/problems.md"))
 
 
@@ -212,7 +220,7 @@ def bench_batch(progress: Progress, **options: int) -> None:
     default=(10_000, 100_000),
     type=click.IntRange(min=100),
     show_default=True,
-    help="How many documents to make; several times for several rows.",
+    help="How many documents to make; repeat the option for several rows.",
 )
 @click.option(
     "--workers",
@@ -293,7 +301,7 @@ def bench_scale(documents: tuple[int, ...], progress: Progress, **options: int) 
     default=(200,),
     type=click.IntRange(min=1),
     show_default=True,
-    help="How many workers to simulate; several times for several rows.",
+    help="How many workers to simulate; repeat the option for several rows.",
 )
 @click.option("--tasks", default=10, show_default=True, help="Blocks for each worker in a pass.")
 @click.option("--seconds", default=1.0, show_default=True, help="How long a block takes.")
@@ -317,7 +325,7 @@ def bench_scheduler(
     default=1 / 3,
     show_default="a third",
     type=click.FloatRange(0, 1),
-    help="The share of sweeps to kill at work and start again.",
+    help="The share of sweeps to kill mid-run and restart.",
 )
 @click.option("--seed", default=1, help="The seed of the simulation.")
 @click.option("--folder", metavar="DIR", help="Write everything here; must be empty.")
@@ -328,7 +336,7 @@ def bench_sweeps(
 ) -> None:
     """Sweep a simulated year, with outbreaks, drift and kills."""
     from atd_dask.bench.sweep_simulation import Simulation
-    from atd_dask.bench.sweep_simulation import bench_sweeps as measure
+    from atd_dask.pipelines.bench import bench_sweeps as measure
 
     _print_rows(measure(Simulation(**options), folder, overrides, progress))
 

@@ -152,27 +152,27 @@ def sweep(exit_code: bool, progress: Progress, **options: Any) -> None:
 @click.option(
     "--batch",
     type=click.IntRange(min=1),
-    help="Documents of a batch; as many as the run's batch by default, else a fifth of the normal"
-    " documents.",
+    help="Documents per batch; by default as many as in the run's batch, or else a fifth of the"
+    " normal documents.",
 )
 @click.option(
     "--nothing",
     default=200,
     type=click.IntRange(min=2),
-    help="How many batches with nothing in them.",
+    help="How many batches to draw with nothing in them.",
 )
 @click.option(
     "--planted",
     default=20,
     type=click.IntRange(min=1),
-    help="How many groups of each size and share.",
+    help="How many groups to plant of each size and share.",
 )
 @sweep_options
 def calibrate(
     batch: int | None, nothing: int, planted: int, progress: Progress, **options: Any
 ) -> None:
-    """Measure what CONF would find, and how often it would raise a false alarm, on its own normal
-    documents."""
+    """Measure, on the normal documents of CONF, what it would find and how often it would raise a
+    false alarm."""
     from atd_dask.cli.calibrate_command import print_figures
 
     with _prepare_job(progress=progress, **options) as (config, client):
@@ -186,7 +186,7 @@ def calibrate(
 @click.argument("run")
 @logging_options
 def report(run: str, progress: Progress) -> None:
-    """Write the report of the run in the folder RUN again."""
+    """Rewrite the report of the run in the folder RUN."""
     from atd_dask.pipelines.report import write_report
     from atd_dask.storage.ownership import hold_output
     from atd_dask.storage.runs import list_outputs

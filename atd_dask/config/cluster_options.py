@@ -22,7 +22,7 @@ class LocalOptions:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """The PEM files with which this side proves who it is, and knows the other."""
+    """The PEM files with which this job proves its identity and verifies that of the others."""
 
     ca: str
     cert: str

@@ -1,4 +1,4 @@
-"""The rules of keys whose classes belong to other rooms: sources, text and clusters."""
+"""The rules of keys whose classes belong to other packages: sources, text and clusters."""
 
 from __future__ import annotations
 
@@ -76,31 +76,32 @@ RULES: RuleTable = {
         "address": Rule("the address of a Dask scheduler, such as tcp://host:8786"),
         "scheduler_file": Rule("the file that a Dask scheduler wrote", is_input=True),
         "class_": Rule("a cluster class to start, such as dask_kubernetes.operator.KubeCluster"),
-        "kwargs": Rule("what the class is called with"),
-        "adapt": Rule("what its method adapt is called with, such as minimum and maximum"),
+        "kwargs": Rule("keyword arguments for the class"),
+        "adapt": Rule("arguments for its method adapt, such as minimum and maximum"),
         "patience": Rule(
-            "seconds that a job waits while no worker works for it; then it ends, and can be"
+            "seconds that a job waits while no worker is working for it; it then ends, and can be"
             " resumed",
             more_than=0,
         ),
         "worker_timeout": Rule(
-            "seconds of silence after which a worker is given up, on a cluster that the job starts",
+            "seconds of silence after which a worker counts as lost, on a cluster that the job"
+            " starts",
             more_than=0,
         ),
         "security": Rule("TLS, with PEM files"),
     },
     LocalOptions: {
-        "workers": Rule("processes; auto is one for each CPU", at_least=1),
-        "threads": Rule("threads of each; auto shares out the CPUs", at_least=1),
+        "workers": Rule("the number of processes; auto is one for each CPU", at_least=1),
+        "threads": Rule("threads per process; auto divides the CPUs among them", at_least=1),
         "memory_limit": Rule(
-            "the memory of each",
+            "the memory limit of each process",
             pattern=r"auto|[0-9]+(\.[0-9]+)? ?([kMGTP]i?)?B?",
             pattern_words="auto, a number of bytes or a size such as 4GiB",
         ),
     },
     TlsFiles: {
-        "ca": Rule("the certificate of the authority", is_input=True),
-        "cert": Rule("the certificate of this side", is_input=True),
-        "key": Rule("the key of this side", is_input=True),
+        "ca": Rule("the certificate of the certificate authority", is_input=True),
+        "cert": Rule("the certificate of this job", is_input=True),
+        "key": Rule("the private key for that certificate", is_input=True),
     },
 }

@@ -45,7 +45,7 @@ class CorpusConfig:
     validation_share: Annotated[
         float,
         Rule(
-            "the share of train that is held out for validation if that has no source",
+            "the share of train to hold out for validation if `corpus.validation` is not given",
             more_than=0,
             less_than=1,
         ),
@@ -112,7 +112,7 @@ class NullModelConfig:
     topics: Annotated[
         TopicsConfig,
         Rule(
-            "the number of topics of the null model; a single number is the only one tried",
+            "the number of topics of the null model; a single number fixes it",
             shorthand=("max", "min"),
         ),
     ] = TopicsConfig()
@@ -151,7 +151,7 @@ class MembershipConfig:
         ),
     ] = 0.2
     min_size: Annotated[
-        int, Rule("the size of a cluster from which on documents are tested", at_least=1)
+        int, Rule("the cluster size from which documents are tested", at_least=1)
     ] = 4
     patience: Annotated[int, Rule("how many failures in a row end growth", at_least=1)] = 2
 
@@ -192,7 +192,9 @@ class DetectionConfig:
             at_least=1,
         ),
     ] = 100
-    stop: Annotated[str, Rule("what ends growth", choices=("membership", "bic"))] = "membership"
+    stop: Annotated[str, Rule("the rule that ends growth", choices=("membership", "bic"))] = (
+        "membership"
+    )
     settle: Annotated[
         bool,
         Rule(
@@ -203,8 +205,8 @@ class DetectionConfig:
     remember: Annotated[
         bool,
         Rule(
-            "whether a cluster counts as known once it is found, so that its remains are not found"
-            " as another"
+            "whether a cluster counts as known once it is found, so that what is left of it is not"
+            " found as another cluster"
         ),
     ] = True
     pool: Annotated[

@@ -100,7 +100,7 @@ class Setting:
 
 
 def list_settings(cls: type, table: RuleTable) -> list[Setting]:
-    """List the settings of a dataclass; `table` has the rules of classes from other rooms."""
+    """List the settings of a dataclass; `table` has the rules of classes from other packages."""
     hints = _type_hints(cls)
     settings = []
     for field in dataclasses.fields(cls):

@@ -64,7 +64,10 @@ class AlertConfig:
     ] = None
     tries: Annotated[
         int,
-        Rule("how often a sweep tries to deliver an alert; then the next does", at_least=1),
+        Rule(
+            "how many times a sweep tries to deliver an alert before leaving it to the next sweep",
+            at_least=1,
+        ),
     ] = 3
 
 
@@ -90,7 +93,7 @@ class FalseAlarmsConfig:
     ] = None
     sweeps: Annotated[
         int,
-        Rule("how many sweeps with new documents a year has, for `per_year`", at_least=1),
+        Rule("the number of sweeps with new documents in a year, for `per_year`", at_least=1),
     ] = 365
 
 

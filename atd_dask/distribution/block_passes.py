@@ -38,7 +38,7 @@ MOST_LEVELS = 2
 
 @dataclass(frozen=True)
 class BlockGroup:
-    """Consecutive blocks, whose statistics are added in so many levels of the tree."""
+    """Consecutive blocks, whose statistics are added in `n_levels` levels of the tree."""
 
     blocks: Sequence[Block]
     n_levels: int
@@ -68,7 +68,7 @@ class BlockGroup:
 
 
 def choose_levels(n_blocks: int, least_groups: int) -> int:
-    """Return how many levels of the tree a group may have if there are to be so many groups."""
+    """Return how many levels of the tree a group may have if `least_groups` must be left."""
     levels = [n for n in range(MOST_LEVELS + 1) if n_blocks // BRANCHES**n >= least_groups]
     return max(levels, default=0)
 

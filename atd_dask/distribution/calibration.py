@@ -47,8 +47,8 @@ def check_size(calibration: Calibration, n_docs: int) -> None:
     if 2 * n_docs > n_normal:
         raise TooLittleTrainingError(
             "there must be at least twice as many normal documents as documents to be searched, got"
-            f" {n_normal:,} and {n_docs:,}: give more documents for training, fewer at a time to"
-            " search, or set detection.significance.searches to 0 and trust the bootstrap alone"
+            f" {n_normal:,} and {n_docs:,}: provide more training documents, search fewer documents"
+            " at a time, or set detection.significance.searches to 0 to rely on the bootstrap alone"
         )
 
 

@@ -30,7 +30,7 @@ from atd_dask.kernels.model import Block
 from atd_dask.text.counting import WordCounts
 from atd_dask.text.lexicon import Encoding, Lexicon, WordCodes
 
-REPEATED = "its id stands earlier in the corpus"
+REPEATED = "its id occurs earlier in the corpus"
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int32]

@@ -65,6 +65,19 @@ class ParsimoniousTopicModel(Estimator):
         time `fit` runs, such as the one before the model in a pipeline. The columns of a DataFrame
         name themselves.
 
+    Attributes
+    ----------
+    n_topics_ : int
+        The number of topics.
+    components_ : ndarray
+        Word probabilities, topics × words.
+    vocabulary_ : tuple of str
+        The words, in the order of the columns.
+    bic_ : float
+        The BIC on the documents that the model was fitted on.
+    order_search_ : tuple
+        The figures for each number of topics that was tried, for each restart.
+
     Notes
     -----
     Cloning a pipeline (`clone`, a grid search, `memory=`) makes two vectorizers, only one of which
@@ -322,15 +335,51 @@ class ParsimoniousTopicModel(Estimator):
         return self.fit(documents, **options).transform(documents)
 
     def log_likelihood(self, documents: Any) -> NDArray[np.float64]:
-        """Return the log-likelihood of each document."""
+        """Return the log-likelihood of each document.
+
+        Parameters
+        ----------
+        documents
+            Documents, with the words that the model was fitted on.
+
+        Returns
+        -------
+        ndarray
+            Natural logarithms; 0 for a document without known words.
+        """
         return np.concatenate([fit.log_likelihoods for fit in self._fit_documents(documents)])
 
     def score(self, documents: Any, y: None = None) -> float:
-        """Return the log-likelihood of all documents together."""
+        """Return the log-likelihood of all documents together.
+
+        Parameters
+        ----------
+        documents
+            Documents, with the words that the model was fitted on.
+        y
+            Ignored, for scikit-learn's sake.
+
+        Returns
+        -------
+        float
+        """
         return math.fsum(self.log_likelihood(documents))
 
     def bic(self, documents: Any) -> float:
-        """Return the BIC of documents that the model was not fitted on (equation testbic)."""
+        """Return the BIC of documents that the model was not fitted on.
+
+        It has the log-likelihood and the cost of the topics of each document (equation testbic of
+        the paper), but not that of the words of the topics.
+
+        Parameters
+        ----------
+        documents
+            Documents, with the words that the model was fitted on.
+
+        Returns
+        -------
+        float
+        """
         fits = self._fit_documents(documents)
         return math.fsum(np.concatenate([fit.costs - fit.log_likelihoods for fit in fits]))
 
@@ -343,7 +392,13 @@ class ParsimoniousTopicModel(Estimator):
         return [fit(corpus.block(index), table) for index in range(len(corpus.block_starts) - 1)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a store at `path`."""
+        """Write the fitted model to a store.
+
+        Parameters
+        ----------
+        path
+            Where to write it: a path, or a URL such as `s3://bucket/model.zarr`.
+        """
         write_model(path, self.model_)
 
     @classmethod
@@ -351,6 +406,20 @@ class ParsimoniousTopicModel(Estimator):
         """Read a model that `save` wrote or a run trained.
 
         Its words are not among its settings: pass them again to fit it on other documents.
+
+        Parameters
+        ----------
+        path
+            The path or URL of the store.
+
+        Returns
+        -------
+        ParsimoniousTopicModel
+
+        Raises
+        ------
+        InputError
+            If there is no model.
         """
         model = read_model(path)
         known = cls().get_params()

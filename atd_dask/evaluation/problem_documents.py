@@ -1,9 +1,8 @@
-"""The documents of a detection problem: its parts as corpora, with what is mixed in.
+"""The documents of a detection problem: its parts as corpora, with the junk.
 
-The vocabulary is that of the whole pool. A word that does not occur in the training documents of a
-problem gets the shared probability 0 there, and detection passes over it as it does over words that
-ingest has not seen in training; so nothing has to be dropped here. Of near-copies within a part one
-stays, as it does after ingest.
+The vocabulary is that of the whole pool. Words that do not occur in the training documents of a
+problem have the shared probability 0, which detection takes as new words, so nothing is dropped
+here. One document stands for its near-copies in a part, as after ingest.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ CHANGED = 0.05  # of a near-copy's tokens
 
 @dataclass(frozen=True)
 class Documents:
-    """What a detection gets: the normal parts, and the batches with their labels."""
+    """The input of a detection: the normal parts, and the batches with their labels."""
 
     train: MemoryCorpus
     validation: MemoryCorpus
@@ -38,17 +37,17 @@ class Documents:
     labels: tuple[Labels, ...]  # of each batch
 
     def corpora(self, batch: int = 0) -> dict[str, MemoryCorpus]:
-        """The three parts, with one of the batches as the test."""
+        """Return the three parts, with one of the batches as the test."""
         return {"train": self.train, "validation": self.validation, "test": self.batches[batch]}
 
 
 def make_documents(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
-    """The documents of a problem, one for its near-copies."""
+    """Return the documents of a problem, without near-copies."""
     return leave_out_copies(lay_out(problem, pools))
 
 
 def lay_out(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
-    """All documents of a problem; a batch is in an order that tells nothing."""
+    """Return all documents of a problem; batches are shuffled."""
     pool = pools[problem.corpus] if problem.shape is None else generate_pool(problem)
     train = pool.documents.take(problem.train)
     batches, labels = [], []
@@ -71,7 +70,7 @@ def lay_out(problem: Problem, pools: Mapping[str, Pool]) -> Documents:
 
 
 def leave_out_copies(documents: Documents) -> Documents:
-    """Without the documents that are near-copies of others of their part."""
+    """Leave out documents that are near-copies of others in their part."""
     corpora = (documents.train, documents.validation, *documents.batches)
     n_words = documents.train.n_words
     blocks = [corpus.whole for corpus in corpora]
@@ -86,7 +85,7 @@ def leave_out_copies(documents: Documents) -> Documents:
 
 
 def find_representatives(parts: Sequence[Block], n_words: int) -> list[Ints]:
-    """The documents of each part that are no near-copies of others of it."""
+    """Return the documents of each part that are not near-copies of others in it."""
     whole = Block.concatenate(parts)
     sizes = [len(part) for part in parts]
     owners = np.repeat(np.arange(len(parts)), sizes)
@@ -97,7 +96,7 @@ def find_representatives(parts: Sequence[Block], n_words: int) -> list[Ints]:
 
 
 def generate_pool(problem: Problem) -> Pool:
-    """The documents that are generated for a problem; those of its groups come last."""
+    """Generate the documents of a problem; those of its groups come last."""
     shape = problem.shape
     assert shape is not None
     parts = (problem.train, problem.validation, problem.originals, *problem.batches)
@@ -111,7 +110,7 @@ def generate_pool(problem: Problem) -> Pool:
 def _make_extras(
     problem: Problem, pool: Pool, train: Block
 ) -> tuple[list[Block], list[tuple[str, ...]]]:
-    """What is mixed into the batch, with labels of its own."""
+    """Return the junk of a batch, and its labels."""
     stream = open_stream(problem.seed, f"problems/{problem.name}/extras")
     originals = [pool.documents.take(np.array([row])) for row in problem.originals.tolist()]
     extras: list[Block] = []
@@ -127,7 +126,7 @@ def _make_extras(
 
 
 def _change(stream: np.random.Generator, original: Block, known: Ints, n_words: int) -> Block:
-    """A document with some of its tokens replaced by tokens of training."""
+    """Replace some tokens of a document by tokens from training."""
     tokens = np.repeat(original.terms, original.counts).astype(np.int64)
     others = known[stream.integers(len(known), size=len(tokens))]
     tokens = np.where(stream.random(len(tokens)) < CHANGED, others, tokens)
@@ -135,7 +134,7 @@ def _change(stream: np.random.Generator, original: Block, known: Ints, n_words: 
 
 
 def _burst(stream: np.random.Generator, original: Block, times: int, known: Ints) -> Block:
-    """A document in which one of its words that training knows stands so many times more."""
+    """Add one of the words that a document shares with training to it, `times` times."""
     words = np.flatnonzero(np.isin(original.terms, known))
     counts = original.counts.copy()
     if len(words):

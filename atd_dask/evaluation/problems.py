@@ -1,14 +1,14 @@
 """Detection problems drawn by a seed: which documents are planted in which batch.
 
-The parts of a corpus are pooled first. A problem has one or two of its classes as anomalous: some
-documents of these are in the batch, and no other document that carries one of them is in any part.
-Generated problems have documents of new topics in their place. Some batches also hold near-copies
-of one ordinary document, or ordinary documents in which a single word stands hundreds of times.
-Null splits have batches with nothing planted.
+The parts of a corpus are pooled first. One or two of its classes are anomalous in a problem: some
+of their documents are in the batch, and the others are left out. Generated problems have documents
+with new topics instead. Some batches also contain junk: near-copies of one normal document, or
+normal documents in which a single word is repeated hundreds of times. Null splits have batches with
+nothing planted.
 
-Problems of the half `choose` are for choosing rules; those of the half `report` are looked at only
-when the rules are fixed. Group sizes, pairs, and what is mixed in are dealt from shuffled decks, so
-that both halves of every corpus have as much of each.
+Rules are chosen on problems of the half `choose`. Those of the half `report` are looked at only
+once the rules are fixed. Group sizes, pairs and junk are dealt from shuffled decks, so that both
+halves of every corpus get the same number of each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from atd_dask.errors import InputError
 from atd_dask.evaluation.generated import VERSION, Shape
 from atd_dask.evaluation.metrics import Labels
-from atd_dask.json_records import JsonObject
+from atd_dask.json_records import JsonObject, JsonRecord
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.streams import open_stream
 
@@ -37,12 +37,15 @@ SHARES = (0.2, 0.5, 1.0)  # of a generated document's tokens, those of the new t
 EXTRAS = ("copies", "bursty", "both")
 N_COPIES = 5
 BURSTY_DOCUMENTS = (1, 3)
-BURST = (200, 2000)  # so many times more does the word stand
+BURST = (200, 2000)  # how often the word is added
 
 VALIDATION_SHARE = 0.07
 MIN_VALIDATION = 100
 MIN_TRAIN = 2  # times the batch
-MOST_PLANTED = 3  # the batch is at least so many times what is planted
+LEAST_BATCH = 3  # times the documents planted
+
+OWN_SIZES = (10, 20, 40)  # of groups planted in a corpus that has no plan
+OWN_NULL = 250  # documents of its null batches
 
 Card = TypeVar("Card")
 
@@ -64,22 +67,22 @@ class Pool:
 
     @cached_property
     def classes(self) -> dict[str, NDArray[np.bool_]]:
-        """Which documents carry each label."""
+        """Return which documents carry each label."""
         names = sorted({label for some in self.labels for label in some})
         return {name: np.array([name in some for some in self.labels]) for name in names}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many problems are drawn from a corpus, and of what size."""
+    """How many problems to draw from a corpus, and of what size."""
 
     problems: int
-    pairs: int  # so many of them have two groups
+    pairs: int  # problems with two groups
     batch: tuple[int, int]
     sizes: tuple[int, ...] = (10, 20, 40, 100)
-    extras: int = 0  # so many have something mixed in
-    splits: int = 0  # with nothing planted
-    nulls: tuple[tuple[int, int], ...] = ()  # batch size and number of batches, in turn
+    extras: int = 0  # problems with junk
+    splits: int = 0  # null splits
+    nulls: tuple[tuple[int, int], ...] = ()  # batch size and number of batches, by turns
     shape: Shape | None = None  # of generated documents
 
 
@@ -104,9 +107,31 @@ SHORT_PLANS = {
 }
 
 
+def make_plan(pool: Pool, name: str) -> Plan:
+    """Plan problems with the classes of a labelled corpus.
+
+    Raises
+    ------
+    InputError
+        If no class is large enough to be planted.
+    """
+    most = max((int(carry.sum()) for carry in pool.classes.values()), default=0)
+    sizes = tuple(size for size in OWN_SIZES if size <= most)
+    if not sizes:
+        raise InputError(
+            f"problems need a label that at least {OWN_SIZES[0]} documents carry, the most frequent"
+            f" one of {name} has {most}"
+        )
+    n_docs = len(pool.labels)
+    null = min(OWN_NULL, n_docs // (MIN_TRAIN + 4))
+    return Plan(
+        24, 8, (min(200, n_docs // 6), 2500), sizes, extras=8, splits=12, nulls=((null, 2),)
+    )
+
+
 @dataclass(frozen=True)
-class Group:
-    """Documents of one class, or of one new topic, in a batch."""
+class Group(JsonRecord):
+    """Documents of one class, or with one new topic, in a batch."""
 
     label: str
     size: int
@@ -115,8 +140,10 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A division of documents; one without groups has batches with nothing planted. Rows are those
-    of the pool, or of the documents that are generated for this problem alone."""
+    """Which documents are in which part. A null split has no groups.
+
+    Rows refer to the pool, or to the documents generated for this problem.
+    """
 
     name: str
     half: str
@@ -126,9 +153,9 @@ class Problem:
     train: Ints
     validation: Ints
     batches: tuple[Ints, ...]
-    originals: Ints  # the ordinary documents that extras are made of, which are in no part
-    copies: int = 0  # near-copies of the first of them
-    bursts: tuple[int, ...] = ()  # how many times more a word stands in each of the others
+    originals: Ints  # normal documents to make junk of, which are in no part
+    copies: int = 0  # near-copies of the first original
+    bursts: tuple[int, ...] = ()  # how often a word is added to each of the others
     shape: Shape | None = None
     source: str = field(default="", kw_only=True)  # the digest of the pool
 
@@ -142,13 +169,13 @@ class Problem:
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """What is mixed in: copies, bursty, both or nothing."""
+        """Return the kinds of junk in the batch."""
         kinds = (("copies", self.copies), ("bursty", len(self.bursts)))
         return tuple(kind for kind, n in kinds if n)
 
     @cached_property
     def digest(self) -> str:
-        """Of everything that the documents of this problem depend on."""
+        """Return a hash of everything that the documents of this problem depend on."""
         content = hashlib.sha256(json.dumps(self._facts(), sort_keys=True).encode())
         for rows in (self.train, self.validation, self.originals, *self.batches):
             content.update(np.ascontiguousarray(rows).data)
@@ -158,7 +185,7 @@ class Problem:
         return {
             "name": self.name,
             "seed": self.seed,
-            "groups": [asdict(group) for group in self.groups],
+            "groups": [group.to_json() for group in self.groups],
             "parts": [len(self.train), len(self.validation), [len(rows) for rows in self.batches]],
             "copies": self.copies,
             "bursts": self.bursts,
@@ -170,7 +197,7 @@ class Problem:
 def list_problems(
     seed: int, pools: Mapping[str, Pool], plans: Mapping[str, Plan] = PLANS
 ) -> list[Problem]:
-    """The problems with something planted, of every corpus that has a pool, and the generated."""
+    """Draw the problems of every corpus that has a pool, and the generated ones."""
     return [
         problem
         for corpus, plan in plans.items()
@@ -183,7 +210,7 @@ def list_problems(
 def list_null_splits(
     seed: int, pools: Mapping[str, Pool], plans: Mapping[str, Plan] = PLANS
 ) -> list[Problem]:
-    """Splits with several disjoint batches each, in which nothing is planted."""
+    """Draw the null splits: several disjoint batches each, with nothing planted."""
     splits = []
     for corpus, plan in plans.items():
         if plan.shape is None and corpus not in pools:
@@ -193,7 +220,7 @@ def list_null_splits(
             half = HALVES[number >= (plan.splits + 1) // 2]
             counts[half] += 1
             name = f"{corpus}-null-{half}-{counts[half]:02d}"
-            # The turn of sizes goes on from one half to the other.
+            # The second half goes on where the first one stopped.
             size, n_batches = plan.nulls[number % len(plan.nulls)]
             splits.append(
                 _draw_null(seed, name, half, corpus, pools.get(corpus), plan, size, n_batches)
@@ -239,12 +266,12 @@ def _no_rows() -> tuple[Ints, Ints, tuple[Ints, ...], Ints]:
 
 
 def _part(number: int, place: int) -> int:
-    """What of a number one of the halves gets."""
+    """Return the part of a number that falls to one of the halves."""
     return (number + 1 - place) // 2
 
 
 def _deal(stream: np.random.Generator, cards: Sequence[Card], n: int) -> list[Card]:
-    """So many cards, of every kind as many as of any other or one more."""
+    """Deal `n` cards; the numbers of any two kinds differ by at most one."""
     dealt: list[Card] = []
     while len(dealt) < n:
         dealt += _shuffle(stream, cards)
@@ -258,8 +285,10 @@ def _shuffle(stream: np.random.Generator, cards: Sequence[Card]) -> list[Card]:
 def _draw_classes(
     stream: np.random.Generator, pool: Pool, sizes: Sequence[int], used: Counter[str], name: str
 ) -> tuple[Group, ...]:
-    """Classes with enough documents that carry no other anomalous class; of those, the ones that
-    this half has used least."""
+    """Draw classes that this half has used least, among those with enough documents of their own.
+
+    A second one is left out if no class is left for it.
+    """
     groups: list[Group] = []
     for size in sizes:
         able = [
@@ -268,6 +297,8 @@ def _draw_classes(
             if label not in [group.label for group in groups]
             and _have_enough(pool, [*groups, Group(label, size)])
         ]
+        if not able and groups:
+            break
         if not able:
             raise InputError(
                 f"a problem needs a class with at least {size} documents beside others,"
@@ -280,11 +311,22 @@ def _draw_classes(
 
 
 def _have_enough(pool: Pool, groups: Sequence[Group]) -> bool:
+    """Return whether the classes have enough documents, and leave enough others."""
+    planted = sum(group.size for group in groups)
+    n_normal = len(_normal_rows(pool, [group.label for group in groups]))
+    n_originals = 1 + BURSTY_DOCUMENTS[1]
+    if _limit_batch(n_normal, _count_validation(n_normal), n_originals, planted) < 2 * planted:
+        return False
     return all(np.count_nonzero(_own(pool, groups, g.label)) >= g.size for g in groups)
 
 
+def _limit_batch(n_normal: int, n_validation: int, n_originals: int, planted: int) -> int:
+    """Return how many documents a batch may have, so that enough are left for training."""
+    return (n_normal - n_validation - n_originals + planted) // (1 + MIN_TRAIN)
+
+
 def _own(pool: Pool, groups: Sequence[Group], label: str) -> NDArray[np.bool_]:
-    """Documents of one anomalous class and of no other."""
+    """Return which documents carry this anomalous class and no other one."""
     mine = pool.classes[label].copy()
     for group in groups:
         if group.label != label:
@@ -295,7 +337,7 @@ def _own(pool: Pool, groups: Sequence[Group], label: str) -> NDArray[np.bool_]:
 def _divide(
     stream: np.random.Generator, problem: Problem, pool: Pool | None, plan: Plan, n_originals: int
 ) -> Problem:
-    """The problem with its rows."""
+    """Return the problem with rows for its parts."""
     planted = problem.n_planted
     if pool is None:
         assert plan.shape is not None
@@ -304,9 +346,9 @@ def _divide(
     else:
         normal = _normal_rows(pool, problem.anomalous)
         n_validation = _count_validation(len(normal))
-        most = (len(normal) - n_validation - n_originals + planted) // (1 + MIN_TRAIN)
+        most = _limit_batch(len(normal), n_validation, n_originals, planted)
     largest = min(plan.batch[1], most)
-    smallest = min(max(plan.batch[0], MOST_PLANTED * planted), largest)
+    smallest = min(max(plan.batch[0], LEAST_BATCH * planted), largest)
     n_batch = int(stream.integers(smallest, largest, endpoint=True))
     n_normal = n_batch - planted
     if n_normal < planted:

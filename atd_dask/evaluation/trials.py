@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from atd_dask.evaluation.generated import count_tokens
 from atd_dask.evaluation.metrics import Labels
-from atd_dask.evaluation.problem_figures import interval
+from atd_dask.evaluation.rates import Rate
 from atd_dask.json_records import JsonRecord
 from atd_dask.kernels.calibration import estimate_p_value
 from atd_dask.kernels.model import Block, Floats, Ints
@@ -136,25 +136,6 @@ def _mix(
 def _list_tokens(documents: Block, row: int) -> Ints:
     one = documents.take(np.array([row]))
     return np.repeat(one.terms, one.counts).astype(np.int64)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rate(JsonRecord):
-    """How often something happened, with the exact 95 % interval."""
-
-    happened: int
-    of: int
-    low: float
-    high: float
-
-    @classmethod
-    def count(cls, outcomes: Sequence[bool]) -> Rate:
-        low, high = interval(sum(outcomes), len(outcomes))
-        return cls(happened=sum(outcomes), of=len(outcomes), low=low, high=high)
-
-    @property
-    def share(self) -> float:
-        return self.happened / self.of
 
 
 @dataclass(frozen=True, kw_only=True)

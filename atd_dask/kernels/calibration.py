@@ -85,7 +85,7 @@ def estimate_variance(distance: float, n: int) -> float:
 
 
 def is_certain(p_value: float, level: float, n: int) -> bool:
-    """Whether more references than n would not change the decision at a level."""
+    """Return whether a decision from n references is so clear that more would not change it."""
     error = math.sqrt(estimate_variance(-math.log(level), n))
     return abs(math.log(p_value / level)) > CERTAIN * error
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.excess import UNSEEN, measure_excess
+from atd_dask.kernels.excess import PSEUDOCOUNT, measure_excess
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.passes import add_up
@@ -67,7 +67,7 @@ def _log_ratio(n_with, n_docs, n_usual, n_normal):
     is less frequent."""
     if n_with <= 0.0:
         return 0.0
-    usual = (n_usual + UNSEEN) / (n_normal + 2.0 * UNSEEN)
+    usual = (n_usual + PSEUDOCOUNT) / (n_normal + 2.0 * PSEUDOCOUNT)
     return max(math.log(n_with / (n_docs * usual)), 0.0)
 
 
@@ -134,7 +134,7 @@ def _find_cut(scores, normal, known, weight, n_batch, n_normal, least, most):
         while j > 0 and known[j - 1] >= score:
             j -= 1
         n_usual = (len(normal) - i) + weight * (len(known) - j)
-        if k < least or k * n_normal < LEAST_RATIO * (n_usual + UNSEEN) * n_batch:
+        if k < least or k * n_normal < LEAST_RATIO * (n_usual + PSEUDOCOUNT) * n_batch:
             continue
         excess = measure_excess(float(k), n_batch, n_usual, n_normal)
         if excess > best:
@@ -154,7 +154,7 @@ def _find_reach(scores, normal, n_batch, n_normal):
     for k in range(1, len(scores) + 1):
         while i > 0 and normal[i - 1] >= scores[k - 1]:
             i -= 1
-        if k * n_normal >= LEAST_RATIO * (len(normal) - i + UNSEEN) * n_batch:
+        if k * n_normal >= LEAST_RATIO * (len(normal) - i + PSEUDOCOUNT) * n_batch:
             reach = np.int64(k)
     return reach
 

@@ -1,4 +1,4 @@
-"""What the searches in held-out documents found, for readers who wonder about the bar."""
+"""What the searches in held-out documents found: the bar that a candidate must clear."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _conclude(lines: Sequence[SweepLine], n_clusters: int) -> str:
         return f"{swept} found no cluster."
     found = f"{swept} found {spell(n_clusters)} cluster{'s' if n_clusters > 1 else ''}"
     last = max(line.sweep for line in lines if line.clusters)
-    return f"{found}; the latest news is from sweep {last}."
+    return f"{found}; the most recent update was in sweep {last}."
 
 
 def _say_promise(lines: Sequence[SweepLine], promise: str) -> str:

@@ -120,31 +120,32 @@ def say_searches(cluster: ClusterResult) -> str:
 def say_why(
     cluster: ClusterResult, level: float | None, heaviest: tuple[str, float] | None = None
 ) -> str:
-    """Say why a candidate is significant or not: who confirms it, what chance reaches, what the
-    test of the paper says, and what could mislead.
+    """Say why a candidate is significant or not: how many documents confirm it, what support chance
+    reaches, what the paper's test says, and what could be misleading.
 
     `heaviest` is the document with most of its words, and its share of them.
     """
     confirming = sum(document.share >= CONFIRMING for document in cluster.documents)
     clauses = [
-        f"{confirming:,} of {count(cluster.size, 'document')} owe a tenth of their words or more to"
-        " its topic"
+        f"{confirming:,} of {count(cluster.size, 'document')} draw at least a tenth of their words"
+        " from its topic"
     ]
     others, support = cluster.reference_support, cluster.support
     if others and support is not None:
         clauses.append(
-            f"by chance a search reaches a support of {show_decimal(max(others))} in"
-            f" {count(len(others), 'try', 'tries')}, and it has {show_decimal(support)}"
+            f"its support is {show_decimal(support)}, while"
+            f" {count(len(others), 'held-out search', 'held-out searches')} reached at most"
+            f" {show_decimal(max(others))}"
         )
     p_value = f"p = {show_p_value(cluster.p_value)}".replace(" ", "\N{NO-BREAK SPACE}")
     if cluster.search_p_value is None:
-        clauses.append(f"the test of the paper decides ({p_value})")
+        clauses.append(f"the paper's test decides ({p_value})")
     elif level is not None and cluster.bootstrap_scores:
         agrees = (cluster.p_value <= level) == cluster.significant
-        clauses.append(f"the test of the paper {'agrees' if agrees else 'disagrees'} ({p_value})")
+        clauses.append(f"the paper's test {'agrees' if agrees else 'disagrees'} ({p_value})")
     if cluster.n_copies:
         copies = count(cluster.n_copies, "near-duplicate")
-        clauses.append(f"{copies} of its documents did not count")
+        clauses.append(f"{copies} of its documents were not counted")
     if heaviest is not None and heaviest[1] > DOMINATING and cluster.size > 1:
         name, share = heaviest
         clauses.append(f"one document, {name}, has {share:.0%} of the words that set it apart")
@@ -152,14 +153,14 @@ def say_why(
     verdict = "Significant" if cluster.significant else "Not significant"
     if cluster.kind == "drift":
         verdict, limit = "Drift, no alarm", ""
-        clauses.append("documents of a normal topic take up its words bit by bit")
+        clauses.append("documents on a normal topic are gradually adopting its words")
     return f"{verdict}{limit}: {'; '.join(clauses)}."
 
 
 def say_reason(cluster: ClusterResult, level: float | None) -> str:
     """Say why a candidate raises no alarm; nothing for one that does."""
     if cluster.kind == "drift":
-        return "It is drift: documents of a normal topic take up its words bit by bit."
+        return "It is drift: documents on a normal topic are gradually adopting its words."
     if cluster.significant:
         return ""
     limit = "the level" if level is None else f"the level of {level:g}"
@@ -202,7 +203,7 @@ def say_repeats(cluster: ClusterResult) -> str:
         f" {show_p_value(repeats.p_value)}."
     )
     if repeats.shown > 1:
-        sentence += f" The one shown is that of repeat {repeats.shown}, the first to find it."
+        sentence += f" It is shown as found by repeat {repeats.shown}, the first to find it."
     return sentence
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from atd_dask.evaluation.trials import FoundRate, Rate, SetUpFigures, say_figures
+from atd_dask.evaluation.rates import Rate
+from atd_dask.evaluation.trials import FoundRate, SetUpFigures, say_figures
 from atd_dask.report.drawing import (
     BOTTOM,
     LEFT,

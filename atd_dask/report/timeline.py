@@ -1,4 +1,4 @@
-"""Charts over the sweeps of a repository. They contain only numbers and fixed words, too."""
+"""Charts over the sweeps of a repository, made only of numbers and fixed words."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw_documents(
         for n, count, alarm in zip(sweeps, documents, alarms, strict=True)
     ]
     title = f"New documents of {len(sweeps)} sweeps, {sum(alarms)} of them with an alarm."
-    caption = draw_text("caption", 0, TOP - 8, "new documents; in colour with an alarm", "start")
+    caption = draw_text("caption", 0, TOP - 8, "new documents; coloured bars: alarm", "start")
     axis = draw_left_axis(up, whole=True, start=MARGIN)
     return draw_chart(HEIGHT, title, [*axis, *bars, caption, *_bottom(across)])
 

@@ -25,10 +25,10 @@ MOST_SHARED = 0.01
 
 # The effect of words that training lacks on a search.
 UNSEEN = {
-    "use": "nobody can say how usual they are, so give training documents of the same kind as the"
-    " batch, and more of them",
-    "ignore": "detection.unseen is ignore, so the search passes over them and may miss a group of"
-    " documents that is about them",
+    "use": "there is no telling how common they normally are, so provide more training documents of"
+    " the same kind as the batch",
+    "ignore": "detection.unseen is ignore, so the search ignores them and may miss a group of"
+    " documents about them",
 }
 
 
@@ -100,7 +100,7 @@ def check_batch(
         progress.warn(
             f"{n_shared:,} of the {len(batch):,} documents of the batch"
             f" ({n_shared / len(batch):.0%}) are among the normal ones too, or nearly so: a cluster"
-            " of them will not be found; if they are what you look for, leave them out of"
+            " of them will not be found; if they are what you are looking for, leave them out of"
             " corpus.train"
         )
 

@@ -1,5 +1,5 @@
-"""Writes documents into a corpus store where they are: workers write the chunks, this process keeps
-count.
+"""Writes documents into a corpus store from where they are held: workers write the chunks, and this
+process keeps track of them.
 
 Chunks are a property of the format, so a task that writes some of them takes what it needs from the
 pieces of a spool in which they begin and end.

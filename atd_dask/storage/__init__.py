@@ -1,1 +1,1 @@
-"""Everything that is kept: corpus stores, and later models, checkpoints and results."""
+"""Everything that is kept on disk: corpus stores, models, checkpoints, locks and results."""

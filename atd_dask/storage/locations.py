@@ -184,7 +184,7 @@ class Location:
         if names and not ours and not ("zarr.json" in names and self._is_in_output()):
             raise InputError(
                 f"the location of a store must be free or hold a store of atd-dask, but {self.url}"
-                " holds something else: choose another location, or remove what is there"
+                " holds something else: choose another location, or clear this one"
             )
 
     def _is_in_output(self) -> bool:

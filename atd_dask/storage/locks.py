@@ -233,7 +233,7 @@ class FolderLock:
                     time.sleep(PAUSE)
                 if self._holds():
                     return before
-        raise LockedError(f"the lock {join(self._output, NAME)} changes too fast: try again")
+        raise LockedError(f"the lock {join(self._output, NAME)} keeps changing: try again")
 
     def _is_renewed(self, found: Owner, content: bytes, say: Callable[[str], None]) -> bool:
         """Return whether a lock that looks old by the clocks, which may be wrong, is renewed while
@@ -241,8 +241,8 @@ class FolderLock:
         if found.is_here() or found == UNKNOWN:
             return False
         say(
-            f"{self._output} looks as if {found}, had left it: waiting {OBSERVATION:.0f} s to see"
-            " whether it is alive"
+            f"{self._output} seems to have been abandoned by {found}: waiting {OBSERVATION:.0f} s"
+            " to see whether that process is still alive"
         )
         end = time.monotonic() + OBSERVATION
         while time.monotonic() < end:
@@ -382,6 +382,6 @@ class FolderLock:
             seconds = max(0.0, owner.renewed + EXPIRY - time.time())
             expires = f"; if it is dead, its lock expires in {seconds:.0f} s"
         return (
-            f"only one run may write {self._output} at a time, but {owner}, is at it:"
+            f"only one run may write to {self._output} at a time, but {owner}, is using it:"
             f" wait for it or stop it, or choose another folder with --output{expires}"
         )

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ class ArrayRecord:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """What a store contained when it was written; `metadata` has the SHA-256 of every
     `zarr.json`."""
@@ -69,7 +70,7 @@ class Manifest:
     def version(self) -> int:
         return int(self.format.rpartition("/")[2])
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The identity of the content, independent of codecs, chunks and location."""
         arrays = {name: asdict(record) for name, record in self.arrays.items()}
@@ -80,6 +81,7 @@ class Manifest:
         return _canonical(fields | {"sha256": hashlib.sha256(_canonical(fields)).hexdigest()})
 
     @classmethod
+    @lru_cache(maxsize=64)  # a sweep opens the same stores again and again
     def from_bytes(cls, content: bytes) -> Manifest:
         """Parse a manifest; raise ValueError if it is damaged."""
         try:

@@ -1,8 +1,8 @@
-"""Whom an output folder belongs to.
+"""Who owns an output folder.
 
-Ours carries a mark, which is written before anything else. A folder without a mark that has files
-in it belongs to somebody else, and nothing is written to it unless an earlier version of this
-package made it.
+Our folders carry a mark, which is written before anything else. A folder that has files but no mark
+belongs to someone else, and nothing is written to it unless an earlier version of this package made
+it.
 """
 
 from __future__ import annotations

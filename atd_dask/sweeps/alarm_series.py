@@ -23,7 +23,7 @@ YEAR = 365.25 * 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmSeries(JsonRecord):
-    """The sweeps that were tested since the user said how many false alarms to accept."""
+    """The sweeps tested since the user last changed how many false alarms to accept."""
 
     promise: str  # of the settings behind it; other settings start a new series
     tests: int = 0
@@ -73,8 +73,8 @@ def find_haste(config: RunConfig, started: Sequence[str]) -> str | None:
     if pace <= MOST_HASTE * asked.sweeps:
         return None
     return (
-        f"sweeps come at a pace of {pace:,.0f} a year, but sweep.false_alarms.sweeps says"
-        f" {asked.sweeps:,}: set it, or there are more false alarms than you accept"
+        f"sweeps are running at a rate of {pace:,.0f} a year, but sweep.false_alarms.sweeps is"
+        f" {asked.sweeps:,}: correct it, or expect more false alarms than you accept"
     )
 
 
@@ -85,4 +85,4 @@ def say_promise(config: RunConfig) -> str:
         return f"at most {asked.per_year:g} in a year of {asked.sweeps} sweeps"
     if asked.share is not None:
         return f"at most {asked.share:.0%} of all alarms"
-    return f"in a sweep, with a chance of at most {config.detection.significance.level:g}"
+    return f"in each sweep, with a probability of at most {config.detection.significance.level:g}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ALERT_FORMAT = "atd-dask-alert/1"
-# The channel of whoever reads the exit status of this process.
+# The channel to the caller, who reads the exit status of this process.
 CALLER = "caller"
 
 
@@ -68,8 +68,8 @@ def read_alert(config: RunConfig, sweep: str, progress: Progress) -> bytes | Non
 def deliver_alerts(
     config: RunConfig, state: SweepState, progress: Progress, after: int = 0
 ) -> tuple[SweepState, list[str]]:
-    """Deliver the alerts that wait since a sweep, except those for the caller, and note which ones
-    arrived. Also return what went wrong."""
+    """Deliver the alerts that have been pending since a sweep, except those for the caller, and
+    note which ones arrived. Also return what went wrong."""
     problems = []
     for sweep, waiting in list(state.pending.items()):
         if int(sweep) <= after:

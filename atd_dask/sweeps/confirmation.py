@@ -1,8 +1,9 @@
 """Tests later clusters of a sweep once more, against the whole batch.
 
-A search continues in what earlier clusters left, and a sweep may find many that are drift. What is
-left then has another composition than the normal documents: a normal subject that lost no documents
-seems more frequent than it is. Its support in the whole batch is free of that bias.
+A search continues in the documents that earlier clusters left, and a sweep may find many clusters
+that are drift. The remaining documents then have a different mix of subjects from the normal ones:
+a normal subject that lost no documents seems more frequent than it is. Its support in the whole
+batch is free of that bias.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def check_repository(config: RunConfig) -> None:
     train, test = config.corpus.train, config.corpus.test
     if train is None or test is None:
         raise InputError(
-            "a sweep needs corpus.train, normal documents to begin with, and corpus.test, the"
-            f" repository that grows, but there is the dataset {config.corpus.dataset}"
+            "a sweep needs corpus.train, the normal documents to start with, and corpus.test, the"
+            f" growing repository, got corpus.dataset: {config.corpus.dataset}"
         )
     if test.format not in GROWING:
         raise InputError(

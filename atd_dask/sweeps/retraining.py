@@ -83,7 +83,7 @@ def find_reason(sweep: SweepConfig, state: SweepState) -> str | None:
     mean = sum(n * value for n, value in known) / max(sum(n for n, _ in known), 1)
     if known and mean < model.log_likelihood - rule.likelihood:
         return (
-            f"a word of new documents has a log-likelihood of {mean:.3f}, against"
+            f"the log-likelihood per word of new documents is {mean:.3f}, against"
             f" {model.log_likelihood:.3f} when it was trained"
         )
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,9 @@ from atd_dask.kernels.detection_rules import FoundCluster
 from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.jit import STORE
 from atd_dask.result_types import (
-    BatchDocument,
     ClusterNews,
     ClusterResult,
     LineDrift,
-    MemberDocument,
     Result,
     SweepFigures,
     SweptDocument,
@@ -54,6 +52,7 @@ from atd_dask.sweeps.alarm_series import AlarmSeries, note_test
 from atd_dask.sweeps.assembly import Assembly, gather, read_pieces
 from atd_dask.sweeps.confirmation import confirm_clusters
 from atd_dask.sweeps.known_clusters import find_same, known_path, list_words, recognise, store_known
+from atd_dask.sweeps.news import News, SweepFindings, name_sweeps
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.sweeps.word_drift import (
@@ -72,41 +71,6 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 LINE_WORDS = 8  # of a cluster, in the history
-
-
-@dataclass
-class News:
-    """A cluster with new documents in a sweep."""
-
-    cluster: KnownCluster  # with them
-    kind: str  # new or continuing
-    documents: list[SweptDocument] = field(default_factory=list)
-    parts: list[Assembly] = field(default_factory=list)
-
-    def describe(self) -> ClusterNews:
-        """Return it as a result has it."""
-        return ClusterNews(
-            cluster=self.cluster.number,
-            kind=self.kind,
-            size=len(self.cluster.documents),
-            p_value=self.cluster.p_value,
-            words=self.cluster.words,
-            written=self.cluster.written,
-            documents=tuple(self.documents),
-        )
-
-
-@dataclass(frozen=True)
-class SweepFindings:
-    """What a sweep found; the state is that after it, except for its number."""
-
-    result: Result
-    news: tuple[ClusterNews, ...]
-    n_tested: int
-    drift: Drift
-    drifts: tuple[LineDrift, ...]
-    level: float | None  # None if nothing could be tested
-    state: SweepState
 
 
 class SweepDetection:
@@ -288,7 +252,7 @@ class SweepDetection:
         model = replace(self._base, table=self._table)
         batch = self._batch
         result = make_result(self._sweep_config, stores, model, batch, found)
-        result = _name_sweeps(result, self._sweeps[self._rest.owners].tolist())
+        result = name_sweeps(result, self._sweeps[self._rest.owners].tolist())
         wording = read_wording(self._sweep_config.output, result, stores["test"])
         result = add_written(result, wording.forms)
         clusters = tuple(
@@ -468,27 +432,6 @@ class SweepDetection:
             else None,
             words=tuple(word for drift in self._drifts for word in drift.words),
         )
-
-
-def _name_sweeps(result: Result, origins: Sequence[int]) -> Result:
-    """Add to every document of a result the sweep in which it arrived; `origins` has that of each
-    row."""
-
-    def name_copy(copy: BatchDocument) -> BatchDocument:
-        return replace(copy, sweep=origins[copy.row])
-
-    def name_member(member: MemberDocument) -> MemberDocument:
-        copies = member.copies and tuple(map(name_copy, member.copies))
-        return replace(member, copies=copies, sweep=origins[member.row])
-
-    clusters = tuple(
-        replace(cluster, documents=tuple(map(name_member, cluster.documents)))
-        for cluster in result.clusters
-    )
-    copies = result.copies and tuple(
-        replace(group, documents=tuple(map(name_copy, group.documents))) for group in result.copies
-    )
-    return replace(result, clusters=clusters, copies=copies)
 
 
 def round_up(n_docs: int) -> int:

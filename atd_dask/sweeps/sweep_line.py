@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from atd_dask.result_types import LineCandidate, LineCluster, SweepLine
+from atd_dask.sweeps.news import SweepFindings
 from atd_dask.sweeps.plan import SweepPlan
-from atd_dask.sweeps.sweep_detection import LINE_WORDS, SweepFindings
+from atd_dask.sweeps.sweep_detection import LINE_WORDS
 
 
 def make_line(

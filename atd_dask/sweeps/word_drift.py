@@ -1,8 +1,8 @@
-"""Drift: words that documents of a normal topic take up bit by bit.
+"""Drift: words that documents on a normal topic gradually adopt.
 
 A candidate about such words is not an anomaly. Most of its documents share one topic of the null
-model and came instead of other documents on that topic, not in addition to them, and its words grew
-over earlier sweeps.
+model and replace other documents on that topic instead of adding to them, and its words became more
+frequent over earlier sweeps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FEW_WORDS = 6
 MOST_NORMAL = 20_000
 
 # A word differs from a normal topic if it is this many times as probable.
-LEAST_RATIO = 3.0
+LEAST_WORD_RATIO = 3.0
 
 # Log odds of 3 to 1: documents that replace normal ones do not join a known cluster.
 REPLACING = 1.1
@@ -107,7 +107,7 @@ def take_some(normal: Corpus) -> Corpus:
 def weigh_arrival(
     rows: Sequence[int] | Ints, topic: int, batch: TopicShares, normal: TopicShares
 ) -> float:
-    """Return the log odds that documents of a batch came instead of others on their topic."""
+    """Return the log odds that documents of a batch replace others on their topic."""
     n_group = int(np.count_nonzero(batch.main[np.array(rows, dtype=np.int64)] == topic))
     return weigh_replacement(n_group, batch.count(topic), normal.share(topic) * batch.n_docs)
 
@@ -130,7 +130,7 @@ def find_new_words(topic: Alternative, table: WordTable, normal: int | None) -> 
         words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
         of_topic = table.topics == normal
         usual[words[of_topic]] = table.probabilities[of_topic]
-    return topic.specific & (topic.probabilities >= LEAST_RATIO * usual)
+    return topic.specific & (topic.probabilities >= LEAST_WORD_RATIO * usual)
 
 
 def leave_normal(

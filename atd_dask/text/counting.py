@@ -182,7 +182,7 @@ def count_shard(shard: Shard, options: TextOptions, keep_text: bool = False) -> 
     batch = CountBatch(ids, labels, indptr, terms, counts, kept, dated)
     keep = np.ones(len(batch), dtype=np.bool_)
     for too, reason in (
-        (distinct == 0, "no word is left of its text"),
+        (distinct == 0, "its text has no words that are kept"),
         (distinct < options.min_distinct, "fewer distinct words than corpus.text.min_distinct"),
         (
             distinct > (options.max_distinct or np.inf),

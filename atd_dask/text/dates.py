@@ -11,7 +11,7 @@ _LAST = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 
 
 def read_date(value: object) -> int | None:
-    """The moment that a value of a field means, or None if it means none.
+    """Return the moment that a field value denotes, or None if it denotes none.
 
     Text is as in ISO 8601, such as 2026-11-17 or 2026-11-17T08:30:00+01:00; a number is seconds
     since 1970. A moment without a time zone is taken as UTC, a day as its beginning.

@@ -117,7 +117,7 @@ def fetch(name: str, on_progress: Callable[[str], None] = lambda message: None) 
     files = " or ".join(origin.file for origin in ORIGINS[name])
     raise InputError(
         f"the dataset {name} could not be obtained: {'; '.join(tried)}."
-        f" Set corpus.path to a local copy ({files}), or put one into the cache folder;"
+        f" Set corpus.path to a local copy ({files}), or put one in the cache folder;"
         " conf/synthetic.yaml needs no data"
     )
 

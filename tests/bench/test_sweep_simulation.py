@@ -13,11 +13,13 @@ from atd_dask.bench.sweep_simulation import (
     OUTBREAK_DOCUMENTS,
     Course,
     Outbreak,
+    Simulation,
     World,
     make_rows,
     simulate,
 )
 from atd_dask.cli.outputs import make_progress
+from atd_dask.pipelines.sweep import sweep
 
 # A few days must not take long: a small model, and few replicates.
 SETTINGS = (
@@ -62,16 +64,17 @@ def test_the_rows():
     }
     assert rows["outbreak of the days 10 to 12"] == [11, 1, "2 of 30", 0]
     assert rows["outbreak of the days 20 to 22, late"][0] == "never"
-    assert rows["false alarms, 2 asked for"] == ["15", 1, 1, ""]
-    assert rows["drift told"][0] == "1 times, of 2 words"
-    assert rows["killed at work"][0] == "4"
-    assert rows["seconds of a sweep"][0] == "2.0 (1.0 to 3.0)"
+    assert rows["false alarms, 2 accepted"] == ["15", 1, 1, ""]
+    assert rows["drift reported"][0] == "1 times, of 2 words"
+    assert rows["killed mid-run"][0] == "4"
+    assert rows["seconds of a sweep, after starting Python"][0] == "2.0 (1.0 to 3.0)"
 
 
 @pytest.mark.long
 def test_days_with_an_outbreak_and_kills(tmp_path):
     world = World.of(1, 4, 1)
-    course = simulate(world, tmp_path, 4, 60, SETTINGS, make_progress(quiet=True), killed=0.7)
+    asked = Simulation(days=4, documents=60, outbreaks=1, seed=1, killed=0.7)
+    course = simulate(world, tmp_path, asked, SETTINGS, sweep, make_progress(quiet=True))
     assert [line["sweep"] for line in course.lines] == [1, 2, 3, 4]
     assert sum(line["documents"] for line in course.lines) == 4 * 60 + OUTBREAK_DOCUMENTS
     assert course.kills

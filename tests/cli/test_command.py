@@ -300,7 +300,7 @@ def test_a_job_gets_what_the_options_say(command: str, job: Job, tmp_path: Path)
         " dashboard http://127.0.0.1/status)",
     ]
     assert lines[2].startswith("warning: workers should run numpy ")
-    assert "but 1 of 2 run 0.1�[31m, b for one: results may differ" in lines[2]
+    assert "but 1 of 2 run 0.1�[31m, such as b: results may differ" in lines[2]
     assert lines[3:] == ["at work"]
     assert job.calls[0] == (None, "tcp://x:1")
     config, given, fresh = job.calls[1]
@@ -360,7 +360,7 @@ def test_a_folder_that_another_run_writes(job: Job, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert job.calls == []
     (line,) = result.stderr.splitlines()
-    assert line.startswith("error: only one run may write runs/c at a time, but process ")
+    assert line.startswith("error: only one run may write to runs/c at a time, but process ")
 
 
 def test_a_finished_run_starts_no_cluster(job: Job, tmp_path: Path) -> None:

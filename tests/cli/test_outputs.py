@@ -295,5 +295,5 @@ def test_a_job_without_news_says_that_it_is_alive() -> None:
         wait_for(lambda: stream.getvalue().count("\n") >= 2)
     lines = set(stream.getvalue().splitlines())
     assert lines == {
-        "no news for 0 s: the job computes, or waits for a disk or an object store",
+        "no news for 0 s: the job is computing, or waiting for a disk or an object store",
     }

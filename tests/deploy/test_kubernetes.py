@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.deploy.commands import check_worker, parse
+from tests.servers import running
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 dask_kubernetes = pytest.importorskip("dask_kubernetes", reason="needs the extra kubernetes")
@@ -213,14 +213,9 @@ class FakeApiHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(outcome: str, existing: list[str]) -> Iterator[FakeApi]:
-    with FakeApi(outcome, existing) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = FakeApi(outcome, existing)
+    with running(server):
+        yield server
 
 
 def submit(server: FakeApi, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -32,8 +32,8 @@ def test_the_first_document_of_an_id_is_taken(gathering):
     lexicon = gathering.lexicon
     assert [list(batch.ids) for batch in gathering.batches()] == [["x", "y"], ["z"]]
     assert gathering.n_docs == 3
-    assert gathering.skipped == {"its id stands earlier in the corpus": 2}
-    assert gathering.examples == {"its id stands earlier in the corpus": "document 'y'"}
+    assert gathering.skipped == {"its id occurs earlier in the corpus": 2}
+    assert gathering.examples == {"its id occurs earlier in the corpus": "document 'y'"}
     frequencies = gathering.frequencies()
     assert dict(zip(lexicon.words(), frequencies.tolist(), strict=True)) == {
         "a": 2,

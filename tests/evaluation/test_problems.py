@@ -25,6 +25,7 @@ from atd_dask.evaluation.problems import (
     Pool,
     list_null_splits,
     list_problems,
+    make_plan,
 )
 from tests.kernels.strategies import make_block
 
@@ -245,3 +246,28 @@ def test_a_corpus_that_is_too_small_is_a_sentence(pools):
     much = replace(PLAN, nulls=((200, 2),))
     with pytest.raises(InputError, match="training must have at least 400 documents"):
         list_null_splits(1, pools, {"own": much})
+
+
+def test_a_plan_for_labelled_documents(pools):
+    plan = make_plan(pools["own"], "own")
+    assert plan.sizes == (10, 20, 40)
+    drawn = list_problems(1, pools, {"own": plan})
+    assert len(drawn) == plan.problems
+    assert {group.size for problem in drawn for group in problem.groups} == set(plan.sizes)
+    splits = list_null_splits(1, pools, {"own": plan})
+    assert {len(batch) for split in splits for batch in split.batches} == {100}
+
+
+def test_classes_that_leave_too_few_normal_documents_are_not_drawn(pools):
+    whole = pools["own"]
+    labels = [("most",) if row % 5 else ("few",) for row in range(600)]
+    pool = Pool(whole.documents, labels, whole.n_words)
+    drawn = list_problems(1, {"own": pool}, {"own": make_plan(pool, "own")})
+    assert {problem.anomalous for problem in drawn} == {("few",)}
+
+
+def test_documents_without_a_frequent_label_are_a_sentence(pools):
+    whole = pools["own"]
+    labels = [("rare",) if row < 9 else () for row in range(600)]
+    with pytest.raises(InputError, match="a label that at least 10 documents carry"):
+        make_plan(Pool(whole.documents, labels, whole.n_words), "own")

@@ -11,7 +11,8 @@ from atd_dask.cli.outputs import make_progress
 from atd_dask.config.loader import load
 from atd_dask.errors import InputError
 from atd_dask.evaluation import trials
-from atd_dask.evaluation.trials import FoundRate, Rate, SetUpFigures, Trial, say_figures
+from atd_dask.evaluation.rates import Rate
+from atd_dask.evaluation.trials import FoundRate, SetUpFigures, Trial, say_figures
 from atd_dask.kernels.model import Block
 from atd_dask.pipelines import calibrate as pipeline
 from tests.clusters import local_client

@@ -83,8 +83,8 @@ def test_text_becomes_three_stores_over_the_words_of_train(tmp_path, client, doc
     np.testing.assert_array_equal(stores["test"].unseen().toarray(), [[0, 0, 2], [1, 1, 0]])
     skipped = {reason: found.to_json() for reason, found in summary["train"].skipped.items()}
     assert skipped == {
-        "no word is left of its text": {"documents": 1, "first": "document 'c'"},
-        "its id stands earlier in the corpus": {"documents": 1, "first": "document 'a'"},
+        "its text has no words that are kept": {"documents": 1, "first": "document 'c'"},
+        "its id occurs earlier in the corpus": {"documents": 1, "first": "document 'a'"},
     }
     assert all(verify(store.url) == [] for store in stores.values())
 
@@ -206,7 +206,7 @@ corpus:
   train: {format: jsonl, path: train.jsonl}
   test: {format: jsonl, path: test.jsonl}
 """
-    with pytest.raises(InputError, match=r"corpus\.train must have documents .* no word is left"):
+    with pytest.raises(InputError, match=r"corpus\.train must have documents .* has no words"):
         make(tmp_path, client, text)
 
 

@@ -167,7 +167,7 @@ def test_a_run_that_is_stopped_goes_on(expected, tmp_path):
             out, err = second.communicate(timeout=240)
         assert (second.returncode, out) == (1, "")
         assert err.startswith(
-            f"error: only one run may write runs/job at a time, but process {process.pid} on "
+            f"error: only one run may write to runs/job at a time, but process {process.pid} on "
         )
         assert err.count("\n") == 1
         wait_for(lambda: list(output.glob(CHECKPOINTS)))

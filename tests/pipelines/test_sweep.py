@@ -389,7 +389,7 @@ def test_mistakes_are_one_sentence(tmp_path, client):
     with pytest.raises(InputError, match=r"repeats must be 1 for sweeps, which keep .*, got 2"):
         run_sweep(tmp_path, client, "detection.repeats=2")
     (tmp_path / "conf.yaml").write_text("corpus: {dataset: synthetic}")
-    with pytest.raises(InputError, match=r"needs corpus\.train, .* there is the dataset synthetic"):
+    with pytest.raises(InputError, match=r"needs corpus\.train, .* got corpus\.dataset: synthetic"):
         run_sweep(tmp_path, client)
     state = tmp_path / "out" / "state.json"
     state.write_text("{}")
@@ -429,7 +429,7 @@ def make_state(sweep, drifts, since=1):
         (3, [(7, -5.0)] * 3, "7.0% of the words of new documents are not in the vocabulary, "),
         (4, [(90, -5.0), (1, -5.0), (1, -5.0), (1, -5.0)], None),
         (3, [(1, -5.09)] * 3, None),
-        (3, [(1, -5.11)] * 3, "a word of new documents has a log-likelihood of -5.110, against "),
+        (3, [(1, -5.11)] * 3, "the log-likelihood per word of new documents is -5.110, against "),
         (3, [(1, None)] * 3, None),
         # Documents that came under this model are all still being tested.
         (2, [(90, -9.0)] * 2, None),

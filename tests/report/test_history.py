@@ -47,7 +47,7 @@ def make_hostile_lines() -> list[SweepLine]:
 def test_the_view() -> None:
     view = make_view("wire", make_lines())
     assert view.verdict.replace("\N{NO-BREAK SPACE}", " ") == (
-        "5 sweeps of 1,000 documents found two clusters; the latest news is from sweep 5."
+        "5 sweeps of 1,000 documents found two clusters; the most recent update was in sweep 5."
     )
     assert [(c.number, c.first, c.last, c.size) for c in view.clusters] == [
         (2, 5, 5, 7),

@@ -27,13 +27,7 @@ def show(browser: Any, tmp_path: Path) -> Any:
         path = tmp_path / "index.html"
         path.write_bytes(render_history(name, lines))
         shown = Shown(browser, path.as_uri())
-        shown.do(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=900,
-            deviceScaleFactor=1,
-            mobile=width < 500,
-        )
+        shown.resize(width)
         browser.get(shown.url)
         return shown
 

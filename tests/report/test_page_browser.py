@@ -71,6 +71,15 @@ class Shown:
         )
         return texts
 
+    def resize(self, width: int) -> None:
+        self.do(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
+
     def do(self, command: str, **options: Any) -> Any:
         return self.browser.execute_cdp_cmd(command, options)
 
@@ -90,13 +99,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Any]:
         path = tmp_path / "report.html"
         path.write_bytes(render(sources))
         shown = Shown(browser, path.as_uri())
-        shown.do(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=900,
-            deviceScaleFactor=1,
-            mobile=width < 500,
-        )
+        shown.resize(width)
         shown.do("Emulation.setScriptExecutionDisabled", value=not scripts)
         shown.do("Emulation.setEmulatedMedia", **media)
         browser.get(shown.url)

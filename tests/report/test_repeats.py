@@ -38,7 +38,7 @@ def test_repeats_with_other_null_models() -> None:
         "(in 2 of 5).",
         "Found in 5 of 5 repeats, each with its own null model; the p-value over all of them is"
         " 0.002. Against",
-        "p-value over all of them is 0.005. The one shown is that of repeat 2, the first to find"
+        "p-value over all of them is 0.005. It is shown as found by repeat 2, the first to find"
         " it.",
         "It was found in 2 of 5 repeats, but its p-value over all of them is above the level of"
         " 0.01.",

@@ -150,7 +150,7 @@ def test_what_the_figures_mean_is_said() -> None:
     assert "Neither is the probability of a false alarm" in text
     text = Page(render(make_sources(make_cluster(**UNSEARCHED)))).text
     assert "not the probability of a false alarm" in text
-    assert "does not correct for having picked the cluster" in text
+    assert "does not correct for the cluster having been picked" in text
     assert "support" not in text
 
 

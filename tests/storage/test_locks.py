@@ -100,9 +100,9 @@ def test_a_living_owner_is_named(tmp_path):
         with (
             pytest.raises(
                 LockedError,
-                match=rf"only one run may write {tmp_path} at a time, but process {process.pid} on"
-                r" .*, since 20.* UTC, is at it: wait for it or stop it, or choose another folder"
-                r" with --output$",
+                match=rf"only one run may write to {tmp_path} at a time, but process {process.pid}"
+                r" on .*, since 20.* UTC, is using it: wait for it or stop it, or choose another"
+                r" folder with --output$",
             ),
             lock_folder(str(tmp_path), say_nothing),
         ):
@@ -177,7 +177,7 @@ def test_elsewhere_a_lock_expires(tmp_path, where):
     with lock_folder(str(tmp_path), lines.append):
         pass
     assert [line.partition(" ")[0] for line in lines] == [str(tmp_path), "resuming"]
-    assert "waiting 0 s to see whether it is alive" in lines[0]
+    assert "waiting 0 s to see whether that process is still alive" in lines[0]
 
 
 @pytest.mark.parametrize("step", [-7200.0, 7200.0])
@@ -311,7 +311,7 @@ def hold_and_meet(url: str) -> None:
     with lock_folder(url, say_nothing):
         assert read_owner(url).pid == os.getpid()
         with (
-            pytest.raises(LockedError, match=f"only one run may write {url} at a time"),
+            pytest.raises(LockedError, match=f"only one run may write to {url} at a time"),
             lock_folder(url, say_nothing),
         ):
             pass

@@ -84,13 +84,13 @@ def test_sweeps_that_come_faster_than_was_said():
     assert find_haste(ask(share=0.1), hours) is None
     told = find_haste(ask(per_year=2), hours)
     assert told is not None
-    assert told.startswith("sweeps come at a pace of 8,766 a year, but sweep.false_alarms.sweeps")
+    assert told.startswith("sweeps are running at a rate of 8,766 a year, but sweep.false_alarms")
 
 
 def test_what_was_asked_for_in_words():
     assert say_promise(ask(per_year=2)) == "at most 2 in a year of 365 sweeps"
     assert say_promise(ask(share=0.1)) == "at most 10% of all alarms"
-    assert say_promise(ask()) == "in a sweep, with a chance of at most 0.01"
+    assert say_promise(ask()) == "in each sweep, with a probability of at most 0.01"
 
 
 @pytest.mark.parametrize(

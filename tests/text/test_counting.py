@@ -140,7 +140,7 @@ def test_limits_on_distinct_words_skip_with_a_reason():
     assert reasons == {
         "document '0'": "fewer distinct words than corpus.text.min_distinct",
         "document '3'": "more distinct words than corpus.text.max_distinct",
-        "document '4'": "no word is left of its text",
+        "document '4'": "its text has no words that are kept",
     }
 
 

@@ -43,6 +43,23 @@ def test_hostile_files(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"%PDF-1.7 stream", "PDF"),
+        (b"PK\x03\x04\x14\x00 [Content_Types].xml", "a zip archive, such as DOCX or ODT"),
+        (b"{\\rtf1 text}", "RTF"),
+    ],
+)
+def test_files_that_are_not_plain_text_are_skipped(tmp_path: Path, data: bytes, kind: str) -> None:
+    write(tmp_path, "a.txt", b"text")
+    write(tmp_path, "b", data)
+    assert read_items("text", tmp_path) == [
+        Document("a.txt", "text"),
+        Skipped(f"not plain text but {kind}", str(tmp_path / "b")),
+    ]
+
+
 def test_files_come_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(10):
         write(tmp_path, str(i), b"x" * 10)

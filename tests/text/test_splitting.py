@@ -65,7 +65,7 @@ def test_what_is_counted_are_the_words(text: str, options: TextOptions) -> None:
     words = Tokeniser(options).words(text)
     counted = count_shard(Shard(text), options)
     if not words:
-        assert [skipped.reason for skipped in counted.skipped] == ["no word is left of its text"]
+        assert [skip.reason for skip in counted.skipped] == ["its text has no words that are kept"]
         return
     terms = counted.batch.terms.tolist()
     bag = dict(zip((counted.words[t] for t in terms), counted.batch.counts.tolist(), strict=True))

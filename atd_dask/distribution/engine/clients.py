@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0  # seconds that a scheduler has to answer
 SECONDS_BETWEEN_CHECKS = 5.0  # seconds between checks that all requested workers are there
 
-# After how much silence the scheduler gives a worker up; by default, five minutes.
+# How long a worker may be silent before the scheduler drops it; by default, five minutes.
 WORKER_TTL = "distributed.scheduler.worker-ttl"
 
 # The overhead of local workers. By default they spend a tenth of a CPU on monitoring themselves,
@@ -47,8 +47,8 @@ def connect(
     """Yield a client of the scheduler at `scheduler`; without one, of the cluster that `cluster`
     describes, of the scheduler at DASK_SCHEDULER_ADDRESS, or of a new cluster on this machine.
 
-    Closes only what it started. Raises SchedulerError within seconds if there is no cluster to be
-    had.
+    Closes only what it started. Raises SchedulerError within seconds if no cluster can be reached
+    or started.
     """
     named = cluster or ClusterOptions()
     security = _security(named.security)

@@ -27,9 +27,10 @@ def explain_failure(error: BaseException) -> AtdError | None:
         tries = int(getattr(error, "allowed_failures", 0)) + 1
         last = getattr(getattr(error, "last_worker", None), "address", "unknown")
         return ClusterError(
-            f"a task was given up: {tries} workers died at it, the last one at {last}, most likely"
-            " because it needs more memory than they have: give workers more memory, for a local"
-            f" cluster with cluster.local.memory_limit or fewer workers, {GO_ON}"
+            f"a task was abandoned after {tries} workers died while running it, the last one at"
+            f" {last}, most likely because it needs more memory than they have: give workers more"
+            " memory (for a local cluster, raise cluster.local.memory_limit or use fewer workers),"
+            f" {GO_ON}"
         )
     if isinstance(error, (CancelledError, AsyncCancelledError)) or (
         is_of_dask and isinstance(error, OSError)
@@ -43,8 +44,8 @@ def explain_failure(error: BaseException) -> AtdError | None:
         return ClusterError(f"the Dask cluster failed ({line}): fix that, {GO_ON}")
     if isinstance(error, MemoryError):
         return ClusterError(
-            "there was not enough memory, here or on a worker: give the job more, or fewer workers"
-            f" on this machine, {GO_ON}"
+            "memory ran out, in this process or on a worker: give the job more memory, or use fewer"
+            f" workers on this machine, {GO_ON}"
         )
     outage = explain_outage(error, getattr(error, "filename", None) or "a disk or object store")
     if outage is not None:

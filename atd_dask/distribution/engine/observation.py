@@ -94,8 +94,8 @@ def compare_versions(client: Client) -> list[str]:
                 differing.setdefault((package, theirs[package]), []).append(address)
     return [
         f"workers should run {package} {mine[package]} as this process does, but"
-        f" {len(addresses)} of {len(answers)} run {theirs}, {addresses[0]} for one: results may"
-        " differ, or tasks fail"
+        f" {len(addresses)} of {len(answers)} run {theirs}, such as {addresses[0]}: results may"
+        " differ, or tasks may fail"
         for (package, theirs), addresses in differing.items()
     ]
 
@@ -106,9 +106,9 @@ def check_memory(facts: ClusterFacts, needed: int, what: str) -> None:
     if 0 < free < needed:
         raise SchedulerError(
             f"every worker must have memory for {what}, which take about {format_bytes(needed)},"
-            f" but the smallest has {format_bytes(free)} to spare, of a limit of"
-            f" {format_bytes(facts.smallest_worker_bytes)}: give workers more memory, for a local"
-            " cluster with cluster.local.memory_limit or fewer workers"
+            f" but the smallest has {format_bytes(free)} to spare, out of a limit of"
+            f" {format_bytes(facts.smallest_worker_bytes)}: give workers more memory (for a local"
+            " cluster, raise cluster.local.memory_limit or use fewer workers)"
         )
 
 

@@ -58,11 +58,11 @@ class Look:
             return f"the memory of all {self.workers} workers is nearly full: {MORE_MEMORY}"
         if self.silent == self.workers:
             return (
-                f"no worker, of {self.workers}, has been heard from for {HEARTBEAT:.0f} s:"
+                f"none of the {self.workers} workers has been heard from for {HEARTBEAT:.0f} s:"
                 " check whether they are stopped or unreachable"
             )
         if not self.working:
-            return f"no worker, of {self.workers}, is working: check the log of the scheduler"
+            return f"none of the {self.workers} workers is working: check the scheduler log"
         odd = [
             f"{number} {what}"
             for number, what in ((self.silent, "silent"), (self.paused, "short of memory"))
@@ -106,7 +106,7 @@ class Watch:
                 self._say(told)
             else:
                 left = self._patience - stuck
-                told += f"; the job ends in {left:.0f} s if that stays so, and can be resumed"
+                told += f"; unless that changes, the job ends in {left:.0f} s and can be resumed"
                 self._warn(told)
         return None
 

@@ -48,7 +48,7 @@ class Simulated:
 
 @contextmanager
 def simulate_cluster(n_workers: int) -> Iterator[Simulated]:
-    """Start a cluster of so many workers of one thread, and stop it at the end."""
+    """Start a cluster of `n_workers` single-threaded workers, and stop it at the end."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="atd-dask-"))
         file = Path(folder, "scheduler.json")

@@ -62,10 +62,11 @@ def _find_reader(format: str) -> Callable[..., Iterator[Shard]]:
             from atd_dask.text.readers import reuters
 
             return reuters.shards
-        case _:
+        case "text":
             from atd_dask.text.readers import folder
 
             return folder.shards
+    raise AssertionError(f"{format} is in TEXT_FORMATS but has no reader")
 
 
 def check_fields(source: Source, options: TextOptions) -> None:

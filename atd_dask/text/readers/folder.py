@@ -13,6 +13,19 @@ from atd_dask.text.readers.records import TOO_LARGE
 
 _GROUP_FILES = 1000
 
+# How files begin that are not plain text, however they are named.
+_BINARY = {
+    b"%PDF-": "PDF",
+    b"PK\x03\x04": "a zip archive, such as DOCX or ODT",
+    b"\xd0\xcf\x11\xe0": "an Office document",
+    b"{\\rtf": "RTF",
+    b"\x1f\x8b": "gzip",
+    b"\x89PNG": "an image",
+    b"\xff\xd8\xff": "an image",
+    b"GIF8": "an image",
+    b"\x7fELF": "a program",
+}
+
 
 @dataclass(frozen=True)
 class TextFiles:
@@ -28,6 +41,8 @@ class TextFiles:
                 data = stream.read(self.max_bytes + 1)
             if len(data) > self.max_bytes:
                 yield Skipped(TOO_LARGE, clean_text(file.url))
+            elif kind := next((_BINARY[mark] for mark in _BINARY if data.startswith(mark)), ""):
+                yield Skipped(f"not plain text but {kind}", clean_text(file.url))
             else:
                 text = data.decode(self.encoding, "replace").removeprefix("\ufeff")
                 yield Document(file.name, text, folder_label(file.name))

@@ -19,7 +19,7 @@ from atd_dask.errors import ClusterError, InputError
         (FutureCancelledError("x", "lost"), "the connection to the Dask scheduler was lost"),
         (CommClosedError("in <TCP>"), "the connection to the Dask scheduler was lost"),
         (NoValidWorkerError("x", set(), set(), {}, 1.0), "the Dask cluster failed"),
-        (MemoryError(), "there was not enough memory, here or on a worker"),
+        (MemoryError(), "memory ran out, in this process or on a worker"),
         (OSError(errno.ENOSPC, "No space left", "/data/out"), "left on the disk of /data/out"),
         (OSError(errno.EDQUOT, "Quota"), "left on the disk of the output folder or /"),
     ],

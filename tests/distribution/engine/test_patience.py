@@ -36,9 +36,9 @@ def test_after_ten_seconds_it_says_what_it_waits_for_and_how_long() -> None:
     assert ends is None
     assert lines == [
         "no result for 10 s: the cluster has no workers: start some, or find out why none arrive;"
-        " the job ends in 52 s if that stays so, and can be resumed",
+        " unless that changes, the job ends in 52 s and can be resumed",
         "no result for 20 s: the cluster has no workers: start some, or find out why none arrive;"
-        " the job ends in 42 s if that stays so, and can be resumed",
+        " unless that changes, the job ends in 42 s and can be resumed",
     ]
 
 
@@ -55,8 +55,8 @@ def test_it_does_not_wait_for_ever() -> None:
     [
         (Look(1, 1, answers=False), "the scheduler does not answer"),
         (Look(1, 1, workers=2, paused=2), "the memory of all 2 workers is nearly full"),
-        (Look(1, 1, workers=2, silent=2), "no worker, of 2, has been heard from for 10 s"),
-        (Look(1, 1, workers=2), "no worker, of 2, is working"),
+        (Look(1, 1, workers=2, silent=2), "none of the 2 workers has been heard from for 10 s"),
+        (Look(1, 1, workers=2), "none of the 2 workers is working"),
     ],
 )
 def test_what_it_waits_for(look: Look, sentence: str) -> None:
@@ -169,11 +169,11 @@ def die() -> None:
 def test_a_task_that_kills_its_workers_is_one_sentence() -> None:
     with (
         connect(ClusterOptions(local=LocalOptions(1, 1))) as client,
-        pytest.raises(ClusterError, match="a task was given up") as caught,
+        pytest.raises(ClusterError, match="a task was abandoned") as caught,
         watch_cluster(client, 600.0, print, print),
     ):
         client.submit(die, pure=False).result()
     told = str(caught.value)
-    assert told.startswith("a task was given up: 4 workers died at it, the last one at tcp://")
+    assert told.startswith("a task was abandoned after 4 workers died while running it, the last")
     assert "give workers more memory" in told
     assert "KilledWorker" not in told

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
 
-def mend_stores(config: RunConfig, progress: Progress) -> bool:
+def repair_stores(config: RunConfig, progress: Progress) -> bool:
     """Arrange for damaged stores to be rebuilt; return False if none is damaged.
 
     An unfinished sweep starts over, because its documents are still new. A null model is trained
