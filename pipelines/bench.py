@@ -9,6 +9,7 @@ from atd_dask.pipelines.ingest import ingest
 from atd_dask.pipelines.sweep import sweep
 
 if TYPE_CHECKING:
+    from atd_dask.bench.large_job import LargeJob
     from atd_dask.bench.problem_suite import Request
     from atd_dask.bench.sweep_simulation import Simulation
     from atd_dask.bench.usage import Row
@@ -22,6 +23,17 @@ def bench_ingest(n_docs: int, progress: Progress) -> list[Row]:
     from atd_dask.bench import ingest_speed
 
     return ingest_speed.bench_ingest(n_docs, ingest, progress)
+
+
+def bench_scale(jobs: Sequence[LargeJob], progress: Progress) -> list[Row]:
+    """Measure whole jobs on generated documents, stage by stage."""
+    from atd_dask.bench import large_job
+    from atd_dask.pipelines.run import run
+
+    def run_stage(stage: str, config: RunConfig, client: Client, progress: Progress) -> None:
+        run(config, client, progress, stages=(stage,))
+
+    return large_job.bench_scale(jobs, run_stage, progress)
 
 
 def bench_training(

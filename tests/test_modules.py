@@ -64,7 +64,6 @@ TESTED_BY = {
     "stages/batches": "pipelines/test_detect.py",
     "stages/checks": "cli/test_mistakes.py",
     "stages/corpus_making": "pipelines/test_ingest.py",
-    "stages/memory": "pipelines/test_detect.py",
     "stages/null_model": "pipelines/test_train.py",
     "stages/reading": "pipelines/test_ingest.py",
     "stages/result_making": "pipelines/test_detect.py",

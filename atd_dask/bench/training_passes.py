@@ -1,15 +1,23 @@
-"""Measures passes of training over generated documents on a cluster: what a token costs, how much
-is sent to the client, and how both grow with the number of documents.
+"""Measures passes of training over generated documents: what a token costs on a cluster and in one
+process, how much is sent to the client, how both grow with the number of documents, and whether the
+model is the same everywhere.
 
 The documents are those of `large_batch`, with nothing planted.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 import pickle
+import signal
 import tempfile
-from collections.abc import Sequence
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,21 +30,22 @@ from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
+from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.model import Block, Proportions, WordTable
-from atd_dask.kernels.passes import Pass
+from atd_dask.kernels.passes import LocalPasses, Pass, Passes
 from atd_dask.kernels.seeding import seed_topics
-from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.training import CostTerms, improve_words, start_selection
 from atd_dask.kernels.word_switches import SharedModel
 from atd_dask.storage.corpus import CorpusStore
 
 if TYPE_CHECKING:
-    from atd_dask.distribution.engine.clients import Client
     from atd_dask.progress import Progress
 
 ASSIGN_PASSES = 3  # passes before documents may have several topics
 FIT_PASSES = 3  # passes that are measured; one before them compiles what is not compiled yet
-WORKERS = 2
+SAME_PASSES = 2  # passes after which models are compared
+SAME_WORKERS = (1, 2, 3)
+SAMPLING_ITERATIONS = 3
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ class Measured:
     """The measured passes over one corpus."""
 
     n_docs: int
+    n_workers: int
     n_tokens: int
     usage: Usage  # of all passes and processes
     bytes_received: int  # in a pass
@@ -55,20 +65,26 @@ class Measured:
         return self.usage.cpu_seconds / FIT_PASSES
 
 
-def bench_passes(sizes: Sequence[int], shape: Shape, progress: Progress) -> list[Row]:
-    """Return a row for each number of documents, with two workers of one thread. The exponent is
-    that of CPU time as a power of the number of documents, compared with the row before."""
-    options = ClusterOptions(local=LocalOptions(workers=WORKERS, threads=1))
+def bench_passes(
+    sizes: Sequence[int], workers: Sequence[int], shape: Shape, progress: Progress
+) -> list[Row]:
+    """Return a row for each number of workers of one thread, and of documents. The exponent is that
+    of CPU time as a power of the number of documents, compared with the row before."""
     rows: list[Row] = []
-    before: Measured | None = None
-    with (
-        tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
-        connect(options) as client,
-    ):
-        for n_docs in sorted(sizes):
-            now = measure_passes(Path(folder, str(n_docs)), n_docs, shape, client, progress)
-            rows.append(tabulate(now, before))
-            before = now
+    with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
+        stores = [
+            (n_docs, _write(Path(folder, str(n_docs)), n_docs, shape, progress))
+            for n_docs in sorted(sizes)
+        ]
+        for n_workers in workers:
+            before: Measured | None = None
+            for n_docs, store in stores:
+                with _on_workers(n_workers, store) as passes:
+                    usage, received, memory = measure_passes(passes, store, shape, progress)
+                n_tokens = int(store.lengths().sum())
+                now = Measured(n_docs, n_workers, n_tokens, usage, received, memory)
+                rows.append(tabulate(now, before))
+                before = now
     return rows
 
 
@@ -79,9 +95,11 @@ def tabulate(now: Measured, before: Measured | None) -> Row:
         exponent = f"{more / math.log(now.n_docs / before.n_docs):.2f}"
     return {
         "documents": now.n_docs,
+        "workers": now.n_workers,
         "tokens": now.n_tokens,
         "seconds per pass": f"{now.usage.seconds / FIT_PASSES:.2f}",
         "CPU seconds per pass": f"{now.cpu_seconds:.2f}",
+        "of them, client and scheduler": f"{now.usage.own_cpu_seconds / FIT_PASSES:.2f}",
         "tokens per CPU second": round(now.n_tokens / now.cpu_seconds),
         "bytes to the client per pass": now.bytes_received,
         "megabytes of the client": round(now.client_bytes / 1e6),
@@ -90,42 +108,150 @@ def tabulate(now: Measured, before: Measured | None) -> Row:
 
 
 def measure_passes(
-    folder: Path, n_docs: int, shape: Shape, client: Client, progress: Progress
-) -> Measured:
+    passes: Passes, store: CorpusStore, shape: Shape, progress: Progress
+) -> tuple[Usage, int, int]:
+    """Return what fitting takes, the bytes of a result that comes to the client, and the memory of
+    this process."""
     import psutil
 
-    with progress.task(f"write {n_docs:,} documents", n_docs, "documents") as task:
-        store = write_part(folder, "train", n_docs, np.zeros(0, np.int64), task.advance, shape)
-    with (
-        progress.task(f"train on {n_docs:,} documents", ASSIGN_PASSES + FIT_PASSES + 1) as task,
-        ClusterPasses(Runner(client), store) as passes,
-    ):
-        shared = SharedModel.from_counts(passes.count_words())
-        table = start_selection(shared, _seed(store, shape.n_topics)).table
-        for _ in range(ASSIGN_PASSES):
-            result = passes.assign(table)
-            table = improve_words(result.expected, shared, None, CostTerms())
-            task.advance()
-        result = passes.assign(table)
-        result = _fit(passes, table, result)
+    with progress.task(f"train on {store.n_docs:,} documents", FIT_PASSES + 1) as task:
+        shared, table, result = _begin(passes, store, shape)
+        table, result = _iterate(passes, shared, table, result)
         task.advance()
         with measure() as usage:
             for _ in range(FIT_PASSES):
-                table = improve_words(result.expected, shared, table, CostTerms())
-                result = _fit(passes, table, result)
+                table, result = _iterate(passes, shared, table, result)
                 task.advance()
         received = len(pickle.dumps(replace(result, proportions=Proportions.empty(0))))
-        memory = psutil.Process().memory_info().rss
-    return Measured(n_docs, int(store.lengths().sum()), usage, received, memory)
+    return usage, received, psutil.Process().memory_info().rss
 
 
-def _seed(store: CorpusStore, n_topics: int) -> ExpectedCounts:
+def bench_same(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
+    """Return the hash of the model after a few passes: without a cluster, with one, two and three
+    workers, and with a worker killed in the middle of the last pass."""
+    rows: list[Row] = []
+
+    def add(what: str, passes: Passes, disturb: Callable[[float], None] | None = None) -> None:
+        with progress.task(f"train {what}"):
+            rows.append({"what": what, "model": _hash_model(passes, store, shape, disturb)})
+
+    with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
+        store = _write(Path(folder), n_docs, shape, progress)
+        add("without a cluster", _in_memory(store))
+        for n_workers in SAME_WORKERS:
+            with _on_workers(n_workers, store) as passes:
+                add(f"{n_workers} workers" if n_workers > 1 else "1 worker", passes)
+        with _on_workers(2, store) as passes:
+            add("2 workers, one killed in a pass", passes, _kill_a_worker)
+    return rows
+
+
+def _hash_model(
+    passes: Passes, store: CorpusStore, shape: Shape, disturb: Callable[[float], None] | None
+) -> str:
+    """Train for a few passes, with a disturbance in the last one; return the hash of the model."""
+    shared, table, result = _begin(passes, store, shape)
+    for index in range(SAME_PASSES):
+        start = time.perf_counter()
+        table, result = _iterate(passes, shared, table, result)
+        if disturb is not None and index == SAME_PASSES - 2:
+            disturb((time.perf_counter() - start) / 2)
+    table = improve_words(result.expected, shared, table, CostTerms())
+    content = hashlib.sha256()
+    for column in (table.indptr, table.topics, table.probabilities, result.expected.mass):
+        content.update(column.tobytes())
+    return content.hexdigest()[:16]
+
+
+def _kill_a_worker(seconds: float) -> None:
+    """Kill a worker of the local cluster after so many seconds."""
+    import psutil
+
+    # Workers use more memory than the other processes that a cluster starts.
+    children = psutil.Process().children(recursive=True)
+    worker = max(children, key=lambda child: child.memory_info().rss)
+    timer = threading.Timer(seconds, os.kill, (worker.pid, signal.SIGKILL))
+    timer.daemon = True
+    timer.start()
+
+
+def bench_sampling(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
+    """Compare a pass in this process with an iteration of tomotopy's Gibbs sampler, on one
+    thread."""
+    with warnings.catch_warnings():
+        # Its compiled types lack an attribute that Python expects.
+        warnings.filterwarnings("ignore", "builtin type", DeprecationWarning)
+        import tomotopy
+    with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
+        store = _write(Path(folder), n_docs, shape, progress)
+        n_tokens = int(store.lengths().sum())
+        passes = _in_memory(store)
+        shared, table, result = _begin(passes, store, shape)
+        table, result = _iterate(passes, shared, table, result)
+        start = time.process_time()
+        for _ in range(FIT_PASSES):
+            table, result = _iterate(passes, shared, table, result)
+        ours = (time.process_time() - start) / FIT_PASSES
+        model = tomotopy.LDAModel(k=shape.n_topics, seed=1)
+        rows = store.rows(0, store.n_docs)
+        for first, last in zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True):
+            words = np.repeat(rows.terms[first:last], rows.counts[first:last])
+            model.add_doc(list(map(str, words.tolist())))
+        model.train(SAMPLING_ITERATIONS, workers=1)  # its first iterations are slower
+        start = time.process_time()
+        model.train(SAMPLING_ITERATIONS, workers=1)
+        theirs = (time.process_time() - start) / SAMPLING_ITERATIONS
+    return [
+        {
+            "what": what,
+            "documents": n_docs,
+            "CPU seconds": f"{taken:.2f}",
+            "tokens per CPU second": round(n_tokens / taken),
+        }
+        for what, taken in (
+            ("PTM, a fit pass with its update of the words", ours),
+            ("tomotopy, an iteration", theirs),
+        )
+    ]
+
+
+def _write(folder: Path, n_docs: int, shape: Shape, progress: Progress) -> CorpusStore:
+    with progress.task(f"write {n_docs:,} documents", n_docs, "documents") as task:
+        return write_part(folder, "train", n_docs, np.zeros(0, np.int64), task.advance, shape)
+
+
+@contextmanager
+def _on_workers(n_workers: int, store: CorpusStore) -> Iterator[Passes]:
+    options = ClusterOptions(local=LocalOptions(workers=n_workers, threads=1))
+    with connect(options) as client, ClusterPasses(Runner(client), store) as passes:
+        yield passes
+
+
+def _in_memory(store: CorpusStore) -> Passes:
+    corpus = MemoryCorpus.read(store)
+    return LocalPasses(corpus.blocks(), corpus.n_words)
+
+
+def _begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel, WordTable, Pass]:
+    """Return the shared model and the topics of the first rounds, with one topic for each
+    document."""
+
     def read(document: int) -> Block:
         return store.rows(document, document + 1)
 
-    return seed_topics(store.lengths(), read, store.n_words, n_topics, 1, 0)
+    shared = SharedModel.from_counts(passes.count_words())
+    seeds = seed_topics(store.lengths(), read, store.n_words, shape.n_topics, 1, 0)
+    table = start_selection(shared, seeds).table
+    for _ in range(ASSIGN_PASSES):
+        result = passes.assign(table)
+        table = improve_words(result.expected, shared, None, CostTerms())
+    return shared, table, passes.assign(table)
 
 
-def _fit(passes: ClusterPasses, table: WordTable, before: Pass) -> Pass:
+def _iterate(
+    passes: Passes, shared: SharedModel, table: WordTable, before: Pass
+) -> tuple[WordTable, Pass]:
+    """Update the words, then fit all documents."""
+    table = improve_words(before.expected, shared, table, CostTerms())
     slope = 0.5 * table.specific_words() / np.maximum(before.expected.tokens, 1)
-    return passes.fit(table, before.proportions, slope, before.anchors)
+    return table, passes.fit(table, before.proportions, slope, before.anchors)

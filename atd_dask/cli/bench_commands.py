@@ -222,15 +222,76 @@ def bench_batch(progress: Progress, **options: int) -> None:
     show_default=True,
     help="How many documents to make; repeat the option for several rows.",
 )
+@click.option(
+    "--workers",
+    multiple=True,
+    default=(2,),
+    type=click.IntRange(min=1),
+    show_default=True,
+    help="How many workers of one thread; several times for several rows.",
+)
 @click.option("--words", default=5_000, show_default=True, help="How many words there are.")
 @click.option("--topics", default=10, show_default=True, help="How many topics to train.")
+@click.option(
+    "--same",
+    is_flag=True,
+    help="Instead, print a hash of the model without a cluster, with 1, 2 and 3 workers, and with"
+    " one that is killed.",
+)
+@click.option(
+    "--sampling",
+    is_flag=True,
+    help="Instead, compare a pass in one process with an iteration of tomotopy's Gibbs sampler.",
+)
 @logging_options
-def bench_passes(documents: tuple[int, ...], words: int, topics: int, progress: Progress) -> None:
-    """Pass over generated documents on two workers, and see how the cost grows with them."""
+def bench_passes(
+    documents: tuple[int, ...],
+    workers: tuple[int, ...],
+    words: int,
+    topics: int,
+    same: bool,
+    sampling: bool,
+    progress: Progress,
+) -> None:
+    """Pass over generated documents on a cluster, and see how the cost grows with them."""
+    from atd_dask.bench import training_passes as bench
     from atd_dask.bench.large_batch import Shape
-    from atd_dask.bench.training_passes import bench_passes as measure
 
-    _print_rows(measure(documents, Shape(words, topics), progress))
+    shape = Shape(words, topics)
+    if same:
+        _print_rows([row for n in documents for row in bench.bench_same(n, shape, progress)])
+    elif sampling:
+        _print_rows([row for n in documents for row in bench.bench_sampling(n, shape, progress)])
+    else:
+        _print_rows(bench.bench_passes(documents, workers, shape, progress))
+
+
+@bench.command("scale")
+@click.option(
+    "--documents",
+    multiple=True,
+    default=(10_000, 100_000),
+    type=click.IntRange(min=1_000),
+    show_default=True,
+    help="How many normal documents to make; several times for several rows.",
+)
+@click.option("--words", default=50_000, show_default=True, help="How many words there are.")
+@click.option("--topics", default=100, show_default=True, help="How many normal topics.")
+@click.option("--groups", default=5, show_default=True, help="How many groups are planted.")
+@click.option("--group-size", default=50, show_default=True, help="Documents of a group.")
+@click.option("--orders", default=1, show_default=True, help="How many numbers of topics to try.")
+@logging_options
+def bench_scale(documents: tuple[int, ...], progress: Progress, **options: int) -> None:
+    """Run the whole job on generated documents, with a tenth as many in the batch as normal ones,
+    and see how its cost grows with them."""
+    from atd_dask.bench.large_batch import Shape
+    from atd_dask.bench.large_job import LargeJob
+    from atd_dask.pipelines.bench import bench_scale as measure
+
+    shape = Shape(options["words"], options["topics"], options["groups"])
+    size, n_orders = options["group_size"], options["orders"]
+    jobs = [LargeJob(n_docs, shape, size, n_orders) for n_docs in documents]
+    _print_rows(measure(jobs, progress))
 
 
 @bench.command("scheduler")

@@ -103,6 +103,8 @@ def all_gradients(table, work, n, length):
         index = work.places[i]
         weight = work.counts[i] / work.p[i]
         base += weight * shared
+        if index < 0:
+            continue
         total += weight * work.columns[index, len(g) - 1]
         for j in range(len(g)):
             g[j] += weight * (work.columns[index, j] - shared)
@@ -176,7 +178,7 @@ def _add_topic(table, slope, work, m, n, length, now):
             return m, now
         work.spent[chosen] = 1
         cost = topic_cost(structure, slope[chosen], length)
-        fill_row(work, np.int64(chosen), n)
+        fill_row(table, work, np.int64(chosen), n)
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
         rise = length * (work.all_g[chosen] - 1.0)
@@ -240,7 +242,7 @@ def fit_document(table, slope, anchors, row, work, m, n, length):
     """Fit the document in `work`, starting from its m active topics; return how many are active in
     the end, and the log-likelihood."""
     for a in range(m):
-        fill_row(work, work.active[a], n)
+        fill_row(table, work, work.active[a], n)
         work.trial_active[a] = work.active[a]
         work.trial_theta[a] = work.theta[a]
     mix(work.rows, work.active, work.theta, work.trial_p, m, n)

@@ -18,7 +18,7 @@ class Workspace(NamedTuple):
 
     words: Ints  # n
     counts: Floats  # n
-    places: Ints  # n: the rows of the words in `columns`
+    places: Ints  # n: the rows of the words in `columns`, or -1 if all topics share the word
     columns: Floats  # places × j: probabilities of words in every topic
     rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
@@ -102,19 +102,27 @@ def fill_column(table, work, word, index):
 @inner_kernel
 def fill_columns(table, extra, work, n):
     """Fill in the probabilities of the document's words in every topic; `extra` is the topic after
-    the last one of the table, if the workspace has one."""
+    the last one of the table, if the workspace has one. Without it, words that no topic has for its
+    own are left out: they are many, and add the same to every topic."""
+    has_extra = len(work.rows) > table.n_topics
     for i in range(n):
         word = work.words[i]
-        work.places[i] = i
-        fill_column(table, work, word, i)
-        if len(work.rows) > table.n_topics:
+        work.places[i] = -1
+        if has_extra or table.indptr[word] < table.indptr[word + 1]:
+            work.places[i] = i
+            fill_column(table, work, word, i)
+        if has_extra:
             work.columns[i, table.n_topics] = extra[word]
 
 
 @inner_kernel
-def fill_row(work, topic, n):
+def fill_row(table, work, topic, n):
     for i in range(n):
-        work.rows[topic, i] = work.columns[work.places[i], topic]
+        index = work.places[i]
+        if index < 0:
+            work.rows[topic, i] = table.shared[work.words[i]]
+        else:
+            work.rows[topic, i] = work.columns[index, topic]
 
 
 @inner_kernel
@@ -136,4 +144,4 @@ def fill_rows(table, extra, work, n):
     """Fill in the columns, and the rows of all topics."""
     fill_columns(table, extra, work, n)
     for topic in range(len(work.rows)):
-        fill_row(work, topic, n)
+        fill_row(table, work, topic, n)

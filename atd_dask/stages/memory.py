@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.training import SMALL_ENTRIES
 from atd_dask.distribution.vector_batches import NORMAL_ENTRIES, is_small
@@ -15,32 +13,40 @@ from atd_dask.storage.corpus import CorpusStore
 READING = (64 * 2**20, "the documents that a task reads")
 
 
+# What a worker holds of each entry of a large batch, and of each document: the documents twice,
+# their vectors by word, and the mixtures of their fits.
+BYTES_OF_BATCH_ENTRY = 8 + 8 + 12 + 8
+BYTES_OF_BATCH_DOCUMENT = 100
+
+# The proportions of a document, before a pass and after it.
+BYTES_OF_PROPORTIONS = 2 * (8 + 2 * 12)
+
+
 def estimate_memory(
     config: RunConfig, stores: Mapping[str, CorpusStore], workers: int = 1
 ) -> tuple[int, str]:
     """Return how many bytes a worker must be able to hold, and what they are.
 
-    Training holds a small corpus as a whole, and a large one block by block. Detection holds a
-    small batch as a whole; of a large one, each worker holds its share.
+    A task holds a small corpus or batch as a whole. Of a large one, each worker keeps its share for
+    as long as the stage takes.
     """
-    train = stores["train"]
-    n_docs, n_entries = train.n_docs, train.n_entries
-    if n_entries > SMALL_ENTRIES:
-        # A block ends with the document that fills it, so all blocks are about the same size.
-        n_docs = int(np.diff(train.block_starts).max())
-        n_entries = -(-n_entries // train.n_blocks)
+    train, test = stores["train"], stores["test"]
+    workers = max(workers, 1)
+    trained = _count_bytes(train.n_docs, train.n_entries)
+    if train.n_entries > SMALL_ENTRIES:
+        trained = -(-(trained + BYTES_OF_PROPORTIONS * train.n_docs) // workers)
+    tested = _count_bytes(test.n_docs, test.n_entries)
+    if not is_small(test):
+        held = BYTES_OF_BATCH_ENTRY * test.n_entries + BYTES_OF_BATCH_DOCUMENT * test.n_docs
+        tested = -(-held // workers)
     home = train if config.detection.pool == "train" else stores["validation"]
-    trained = _count_bytes(n_docs, n_entries)
-    test = stores["test"]
-    share = 1 if is_small(test) else max(workers, 1)
-    tested = _count_bytes(-(-test.n_docs // share), -(-test.n_entries // share))
     tested += _count_bytes(home.n_docs, home.n_entries)
     n_normal = sum(stores[part].n_entries for part in ("train", "validation"))
     tested += 8 * min(n_normal, NORMAL_ENTRIES)
     # A topic stores a probability for each of its words: four columns, including the topic.
     n_specific = min(config.null_model.topics.max * train.n_words, train.n_entries)
     model = 28 * n_specific + 16 * train.n_words
-    return max(trained, tested) + model, "the model and the documents that a task works on"
+    return max(trained, tested) + model, "the model and the documents that a worker holds"
 
 
 def _count_bytes(n_docs: int, n_entries: int) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from click.testing import CliRunner
 
 from atd_dask.bench.training_passes import FIT_PASSES, Measured, tabulate
@@ -16,9 +17,29 @@ def test_the_command():
     assert [row.split()[0] for row in rows] == ["150", "300"]
 
 
+def test_the_model_is_the_same_on_any_cluster():
+    arguments = ["bench", "passes", "--documents", "400", "--same"]
+    result = CliRunner().invoke(atd, arguments)
+    assert result.exit_code == 0, result.stderr
+    _, *rows = result.stdout.splitlines()
+    assert len(rows) == 5
+    assert len({row.split()[-1] for row in rows}) == 1
+
+
+def test_a_sampler_to_compare_with():
+    pytest.importorskip("tomotopy", reason="pip install '.[bench]'")
+    arguments = ["bench", "passes", "--documents", "200", "--sampling"]
+    result = CliRunner().invoke(atd, arguments)
+    assert result.exit_code == 0, result.stderr
+    header, ours, theirs = result.stdout.splitlines()
+    assert header.endswith("tokens per CPU second")
+    assert ours.startswith("PTM")
+    assert theirs.startswith("tomotopy")
+
+
 def test_the_exponent_is_that_of_the_cpu_time_of_a_pass():
-    small = Measured(1_000, 100_000, Usage(2.0, FIT_PASSES * 2.0, 0), 5_000, 10**8)
-    large = Measured(10_000, 1_000_000, Usage(2.0, FIT_PASSES * 20.0, 0), 5_000, 10**8)
+    small = Measured(1_000, 2, 100_000, Usage(2.0, FIT_PASSES * 2.0, 0), 5_000, 10**8)
+    large = Measured(10_000, 2, 1_000_000, Usage(2.0, FIT_PASSES * 20.0, 0), 5_000, 10**8)
     assert tabulate(small, None)["exponent"] == ""
     row = tabulate(large, small)
     assert row["exponent"] == "1.00"
