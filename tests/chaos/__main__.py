@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos import damage, faults, soak
@@ -35,26 +36,33 @@ def main() -> int:
     kinds = KINDS if options.only is None else (options.only,)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # tidies up
     tally, start = Tally(), time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        if "fuzz" in kinds:
-            names = list(make_targets())
-            for name in names:
-                fuzz_apart(name, -(-options.cases // len(names)), tally)
-                _say(f"fuzzed {name}", tally, start)
-        if "damage" in kinds:
-            _damage(folder, options.damages, tally, start)
-        if "faults" in kinds:
-            place = folder / "faults"
-            place.mkdir()
-            cases = [case for case in faults.list_cases() if options.match in str(case)]
-            faults.try_cases(place, damage.choose(cases, options.faults), tally)
-        if "soak" in kinds:
-            soak.soak(options.detections, tally)
-    print(tally.table())
-    for line in tally.bad:
-        print(line)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            _try_kinds(kinds, Path(scratch), options, tally, start)
+    finally:  # also if it is stopped
+        print(tally.table())
+        for line in tally.bad:
+            print(line)
     return 1 if tally.bad else 0
+
+
+def _try_kinds(
+    kinds: Sequence[str], folder: Path, options: argparse.Namespace, tally: Tally, start: float
+) -> None:
+    if "fuzz" in kinds:
+        names = list(make_targets())
+        for name in names:
+            fuzz_apart(name, -(-options.cases // len(names)), tally)
+            _say(f"fuzzed {name}", tally, start)
+    if "damage" in kinds:
+        _damage(folder, options.damages, tally, start)
+    if "faults" in kinds:
+        place = folder / "faults"
+        place.mkdir()
+        cases = [case for case in faults.list_cases() if options.match in str(case)]
+        faults.try_cases(place, damage.choose(cases, options.faults), tally)
+    if "soak" in kinds:
+        soak.soak(options.detections, tally)
 
 
 def _damage(folder: Path, n: int | None, tally: Tally, start: float) -> None:
