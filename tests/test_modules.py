@@ -31,7 +31,6 @@ TESTED_BY = {
     "distribution/checkpointing": "distribution/test_detection.py",
     "distribution/cluster_search": "distribution/test_detection.py",
     "distribution/counting": "pipelines/test_ingest.py",
-    "distribution/engine/events": "distribution/test_training.py",
     "distribution/engine/graph": "distribution/test_grids.py",
     "distribution/engine/lazy_client": "pipelines/test_sweep.py",
     "distribution/engine/runner": "distribution/test_detection.py",

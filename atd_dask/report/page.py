@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -32,21 +33,27 @@ def fill(template: str, style: str, script: str, **values: object) -> bytes:
             "form-action 'none'",
         )
     )
-    # Every value is escaped, except for Markup, which is made from numbers.
-    environment = Environment(
-        loader=FunctionLoader(read),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template(template).render(
+    compiled = _environment().get_template(template)
+    page = compiled.render(
         style=Markup(style),  # noqa: S704 - a file of this package
         script=Markup(script),  # noqa: S704
         policy=policy,
         **values,
     )
     return page.lstrip().encode()
+
+
+@cache
+def _environment() -> Environment:
+    """Return the environment that keeps the compiled templates. Every value is escaped, except for
+    Markup, which is made from numbers."""
+    return Environment(
+        loader=FunctionLoader(read),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def read(name: str) -> str:

@@ -45,8 +45,14 @@ MOST_ROUNDS = 10
 # How many of its new words a document must have to join a cluster.
 LEAST_WORDS = 2
 
-# Two topics are the same if they share half of this many words.
+# How much of a document must be about the topic of a cluster, compared with its documents. Another
+# new topic may have some of the same words.
+LEAST_SHARE = 0.5
+
+# Two topics are the same if they share half of this many words, or half of those that they have,
+# but not if they share only a few by chance.
 COMPARED_WORDS = 20
+LEAST_SHARED = 5
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,11 @@ def recognise(
         found = find_members(fitter.batch(documents, fit), asking, members < 0, rules.settling)
         shares = TopicShares.of(base.fit(block).proportions, n_normal)
         new = find_new_words(topic, table, shares.find_common(range(len(block))))
-        members[found[has_words(documents.take(found), new)]] = index
+        found = found[has_words(documents.take(found), new)]
+        if len(found):
+            usual = float(np.median(fitter.shares(asking, block)))
+            shares_found = fitter.shares(asking, documents.take(found))
+            members[found[shares_found >= LEAST_SHARE * usual]] = index
         table = add_topic(table, topic.specific, topic.probabilities)
     return Recognised(table, members)
 
@@ -145,7 +155,9 @@ def find_same(words: Sequence[str], clusters: Mapping[int, KnownCluster]) -> int
     """Return the index of the cluster that is about the same words, if there is one."""
     for index, cluster in clusters.items():
         fewer = min(len(words), len(cluster.words))
-        if fewer and 2 * len(set(words) & set(cluster.words)) >= fewer:
+        more = max(len(words), len(cluster.words))
+        n_shared = len(set(words) & set(cluster.words))
+        if n_shared and 2 * n_shared >= fewer and n_shared >= min(LEAST_SHARED, more):
             return index
     return None
 

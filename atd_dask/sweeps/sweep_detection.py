@@ -56,6 +56,7 @@ from atd_dask.sweeps.news import News, SweepFindings, name_sweeps
 from atd_dask.sweeps.retraining import batch_store, model_config
 from atd_dask.sweeps.state import Drift, KnownCluster, SweepState
 from atd_dask.sweeps.word_drift import (
+    FEW_WORDS,
     TopicShares,
     find_topics,
     is_drift,
@@ -298,7 +299,9 @@ class SweepDetection:
         known = {place: news.cluster for place, news in self._news.items()}
         known = dict(enumerate(self._state.clusters)) | known
         place = find_same(words, known)
-        if place is None and self._is_drift(cluster, described, forms):
+        # A normal topic may take up the word of a cluster that was about little else.
+        is_clear = place is not None and len(words) > FEW_WORDS
+        if not is_clear and self._is_drift(cluster, described, forms):
             return replace(described, kind="drift")
         if place is None:
             fresh = KnownCluster(

@@ -35,6 +35,9 @@ SECONDS_OF_A_DAY = 24 * 3600
 # normal topics take up single words all the time. With more words, it is drift if that is likely.
 FEW_WORDS = 6
 
+# With more words, documents count for the trend if they have this many of the first few.
+LEAST_TOGETHER = 2
+
 # This many normal documents are enough to know how frequent topics are.
 MOST_NORMAL = 20_000
 
@@ -171,9 +174,11 @@ def measure_trend(
     `topic_share` is the share of all documents that have the topic of its documents.
     """
     few = frozenset(words[:FEW_WORDS])
+    # A group with many words has several of them in each document, a normal document perhaps one.
+    least = 1 if len(words) <= FEW_WORDS else LEAST_TOGETHER
     first = max(1, number - LOOKBACK + 1)
     stores = [batch_store(config, sweep) for sweep in range(first, number + 1)]
-    have = np.concatenate([_find_with(runner, store, few) for store in stores])
+    have = np.concatenate([_find_with(runner, store, few, least) for store in stores])
     by_day = all(store.n_dated == store.n_docs for store in stores)
     if by_day:
         dates = np.concatenate([store.dates() for store in stores])
@@ -185,31 +190,38 @@ def measure_trend(
     documents = np.bincount(times[recent] - first)
     counts = np.bincount(times[recent & have] - first, minlength=len(documents))
     n_normal = sum(store.n_docs for store in normal)
-    usual = sum(int(_find_with(runner, store, few).sum()) for store in normal) / max(n_normal, 1)
+    n_usual = sum(int(_find_with(runner, store, few, least).sum()) for store in normal)
+    usual = n_usual / max(n_normal, 1)
     found, exposed = counts.astype(np.float64), documents.astype(np.float64)
     growth = weigh_growth(found, topic_share * exposed, usual * exposed)
     return Trend(first, tuple(counts.tolist()), tuple(documents.tolist()), by_day, growth)
 
 
-def _find_with(runner: Runner, store: CorpusStore, words: frozenset[str]) -> NDArray[np.bool_]:
-    """Return which documents of a store have any of the words."""
+def _find_with(
+    runner: Runner, store: CorpusStore, words: frozenset[str], least: int
+) -> NDArray[np.bool_]:
+    """Return which documents of a store have at least this many of the words."""
     terms = np.flatnonzero([word in words for word in store.vocabulary])
     beside = np.flatnonzero([word in words for word in store.unseen_words])
     if not len(terms) and not len(beside):
         return np.zeros(store.n_docs, dtype=np.bool_)
-    blocks = runner.map(find_in_block, (store, terms, beside), range(store.n_blocks))
+    given = (store, terms, beside, least)
+    if store.n_blocks == 1:
+        return find_in_block(given, 0)  # sooner done than sent
+    blocks = runner.map(find_in_block, given, range(store.n_blocks))
     return np.concatenate([np.zeros(0, np.bool_), *blocks])
 
 
-def find_in_block(given: tuple[CorpusStore, Ints, Ints], index: int) -> NDArray[np.bool_]:
-    """Return which documents of a block have any of the terms, in the vocabulary or outside it."""
-    store, terms, beside = given
+def find_in_block(given: tuple[CorpusStore, Ints, Ints, int], index: int) -> NDArray[np.bool_]:
+    """Return which documents of a block have at least some number of the terms, in the vocabulary
+    or outside it."""
+    store, terms, beside, least = given
     start, stop = (int(row) for row in store.block_starts[index : index + 2])
-    have = np.zeros(stop - start, dtype=np.bool_)
+    n_had = np.zeros(stop - start, dtype=np.int64)
     for block, wanted in (
         (store.rows(start, stop), terms),
         (store.unseen_rows(start, stop), beside),
     ):
         owners = np.repeat(np.arange(stop - start), np.diff(block.indptr))
-        have[owners[np.isin(block.terms, wanted)]] = True
-    return have
+        n_had += np.bincount(owners[np.isin(block.terms, wanted)], minlength=stop - start)
+    return n_had >= least

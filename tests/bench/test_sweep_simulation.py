@@ -56,7 +56,11 @@ def test_the_rows():
         {"sweep": 2, "documents": 20, "trained": None, "drifts": [{"words": ["a", "b"]}]},
     ]
     course.found = {
-        1: [(11, ["day 11 outbreak 1 document 0"]), (12, ["day 12 outbreak 1 document 1"])],
+        1: [
+            (11, ["day 11 outbreak 1 document 0"]),
+            (12, ["day 12 outbreak 1 document 1"]),
+            (19, ["day 19 document 1", "day 19 document 2", "day 19 document 3"]),
+        ],
         2: [(15, ["day 15 document 3"])],
     }
     rows = {
@@ -64,6 +68,8 @@ def test_the_rows():
     }
     assert rows["outbreak of the days 10 to 12"] == [11, 1, "2 of 30", 0]
     assert rows["outbreak of the days 20 to 22, late"][0] == "never"
+    later = "sweeps in which others joined the cluster of an outbreak later"
+    assert rows[later] == ["19", "", 3, ""]
     assert rows["false alarms, 2 accepted"] == ["15", 1, 1, ""]
     assert rows["drift reported"][0] == "1 times, of 2 words"
     assert rows["killed mid-run"][0] == "4"

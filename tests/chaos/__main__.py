@@ -63,11 +63,11 @@ def _damage(folder: Path, n: int | None, tally: Tally, start: float) -> None:
             (folder / name).mkdir()
         run = damage.Run(folder / "run", client)
         for origin in (run.finished, run.cut_off):
-            for path, change in damage.choose(damage.list_cases(origin), n):
+            for path, change in damage.choose(run.cases[origin], n):
                 run.try_case(origin, path, change, tally)
             _say(f"damaged a {origin.name} run", tally, start)
         sweeps = damage.Sweeps(folder / "sweeps", client)
-        for path, change in damage.choose(damage.list_cases(sweeps.origin), n):
+        for path, change in damage.choose(sweeps.cases, n):
             sweeps.try_case(path, change, tally)
         _say("damaged a folder of sweeps", tally, start)
 

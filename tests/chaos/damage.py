@@ -1,14 +1,16 @@
-"""Every file of a run, of a run that was cut off, and of a folder of sweeps, damaged one at a time.
+"""Each file of a finished run, of one that was cut off and of a folder of sweeps, damaged alone.
 
 After each damage the same command runs again. It must give the same result, or say in one sentence
-what is damaged and what to do.
+what is damaged and what to do. What is in a file that the command does not open cannot matter: such
+a file is only removed and emptied.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -66,12 +68,40 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 }
 
 
+WITHOUT_READING = ("emptied", "removed")
+
+Case = tuple[Path, str]  # a file below a folder, and what happens to it
+
+
 def list_files(folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
-def list_cases(folder: Path) -> list[tuple[Path, str]]:
-    return [(path, name) for path in list_files(folder) for name in DAMAGES]
+def list_cases(folder: Path, opened: Collection[Path]) -> list[Case]:
+    """Return all cases of a folder, given which of its files the next command opens."""
+    return [
+        (path, name)
+        for path in list_files(folder)
+        for name in (DAMAGES if path in opened else WITHOUT_READING)
+    ]
+
+
+@contextmanager
+def noting_opened(folder: Path) -> Iterator[set[Path]]:
+    """Collect the files below a folder that this process opens during the block."""
+    opened: set[Path] = set()
+    watching = True
+
+    def note(event: str, given: tuple[Any, ...]) -> None:
+        if watching and event == "open" and isinstance(given[0], str):
+            with suppress(ValueError):
+                opened.add(Path(given[0]).relative_to(folder))
+
+    sys.addaudithook(note)  # cannot be removed
+    try:
+        yield opened
+    finally:
+        watching = False
 
 
 def damage(path: Path, name: str) -> None:
@@ -83,14 +113,14 @@ def damage(path: Path, name: str) -> None:
 
 
 def choose(cases: list[Any], n: int | None, seed: int = 1) -> list[Any]:
-    """So many of the cases, drawn at random; all of them if there is no number."""
+    """Return `n` of the cases, drawn at random, or all of them if `n` is None."""
     if n is None or n >= len(cases):
         return cases
     return random.Random(seed).sample(cases, n)
 
 
 class Lines:
-    """A quiet run whose warnings are kept."""
+    """The progress of a quiet run, which keeps its warnings."""
 
     def __init__(self) -> None:
         self.progress = make_progress(quiet=True)
@@ -111,6 +141,19 @@ class Run:
         self.expected = self.read(self.finished)
         with cut_off_in("detect"), suppress(KeyboardInterrupt):
             self.start(self.cut_off)
+        self.copy = folder / "copy"
+        self.cases = {origin: self.list_cases(origin) for origin in (self.finished, self.cut_off)}
+
+    def list_cases(self, origin: Path) -> list[Case]:
+        self.make_copy(origin)
+        with noting_opened(self.copy) as opened:
+            self.start(self.copy)
+        assert self.read(self.copy) == self.expected
+        return list_cases(origin, opened)
+
+    def make_copy(self, origin: Path) -> None:
+        shutil.rmtree(self.copy, ignore_errors=True)
+        shutil.copytree(origin, self.copy)
 
     def start(self, output: Path) -> list[str]:
         lines = Lines()
@@ -123,23 +166,21 @@ class Run:
 
     def try_case(self, origin: Path, path: Path, name: str, tally: Tally) -> None:
         kind = f"{origin.name} run, a file damaged"
-        output = self.folder / "copy"
-        shutil.rmtree(output, ignore_errors=True)
-        shutil.copytree(origin, output)
-        damage(output / path, name)
+        self.make_copy(origin)
+        damage(self.copy / path, name)
         case = f"{path}: {name}"
         try:
-            told = self.start(output)
+            told = self.start(self.copy)
         except Exception as error:
             tally.add(kind, judge_error(error), case, repr(error))
             return
-        same = self.read(output) == self.expected
+        same = self.read(self.copy) == self.expected
         tally.add(kind, (MENDED if told else SAME) if same else WRONG, case, str(told))
 
 
 @contextmanager
 def cut_off_in(stage: str) -> Iterator[None]:
-    """A run breaks off at the beginning of a stage."""
+    """Break off runs at the beginning of a stage."""
     name, do = STAGES[stage]
 
     def stop(*given: Any) -> None:
@@ -153,7 +194,7 @@ def cut_off_in(stage: str) -> Iterator[None]:
 
 
 class Sweeps:
-    """A folder of three sweeps, of which the last found a cluster; what a fourth one gives."""
+    """A folder of three sweeps, the last of which found a cluster, and the result of a fourth."""
 
     def __init__(self, folder: Path, client: Any) -> None:
         self.folder, self.client = folder, client
@@ -164,8 +205,9 @@ class Sweeps:
         self.origin = folder / "origin"
         (folder / "out").rename(self.origin)
         add_day(folder, 4, n_docs=20, n_unusual=4)
-        self.copy()
-        self.expected = self.sweep()
+        with noting_opened(self.copy()) as opened:
+            self.expected = self.sweep()
+        self.cases = list_cases(self.origin, opened)
 
     def copy(self) -> Path:
         output = self.folder / "out"

@@ -134,7 +134,7 @@ class Faults:
             "PYTHONPATH": str(ROOT),
             "AWS_ENDPOINT_URL": gate.endpoint,
         }
-        self.cluster = Cluster(folder, environment)
+        self.cluster = Cluster(folder)
         prepare_forks(environment)
         self._expected: dict[str, list[Any]] = {}
         self._number = 0

@@ -6,8 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +23,7 @@ SILENCE = 120.0  # seconds without a line
 DEADLINE = 600.0  # seconds for one job
 WORKER_TIMEOUT = 30  # seconds of silence after which a worker is given up
 
-# Every client is forked from a process that has imported what it needs.
+# Clients and clusters are forked from a process that has imported what they need.
 _FORKS = multiprocessing.get_context("forkserver")
 
 
@@ -44,33 +42,34 @@ def prepare_forks(environment: dict[str, str]) -> None:
 class Cluster:
     """A scheduler and two workers, in processes of their own."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.file = folder / "scheduler.json"
-        ttl = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{WORKER_TIMEOUT}s"}
-        self._options: dict[str, Any] = {"cwd": folder, "env": os.environ | environment | ttl}
-        self._options |= {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Any] = []  # of multiprocessing
 
     def start(self) -> None:
-        """Starts it again unless it is there and well."""
+        """Start it again unless all of it is alive and well."""
+        from tests.chaos.client import run_scheduler, run_worker
+
         if self.processes and all(_is_well(process) for process in self.processes):
             return
         self.stop()
         self.file.unlink(missing_ok=True)
-        scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-        scheduler += ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self.file)]
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard"]
-        worker += ["--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny"]
-        self.processes = [subprocess.Popen(scheduler, **self._options)]
+        self._fork(run_scheduler, self.file, WORKER_TIMEOUT)
         wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
-        self.processes += [subprocess.Popen(worker, **self._options) for _ in range(2)]
+        for _ in range(2):
+            self._fork(run_worker, self.file)
         with Client(scheduler_file=str(self.file), set_as_default=False) as client:
             client.wait_for_workers(2, timeout=240)
+
+    def _fork(self, target: Callable[..., None], *given: Any) -> None:
+        process = _FORKS.Process(target=target, args=given)
+        process.start()
+        self.processes.append(process)
 
     def stop(self) -> None:
         for process in self.processes:
             process.kill()
-            process.wait()
+            process.join()
         self.processes = []
 
 
@@ -144,8 +143,8 @@ class SilenceError(Exception):
     """A job has said nothing for too long, or does not end."""
 
 
-def _is_well(process: subprocess.Popen[bytes]) -> bool:
-    if process.poll() is not None:
+def _is_well(process: Any) -> bool:
+    if not process.is_alive():
         return False
     return bool(psutil.Process(process.pid).status() != psutil.STATUS_STOPPED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ class Tally:
         self.counts.setdefault(kind, Counter())[outcome] += 1
         if outcome in BAD:
             self.bad.append(f"{kind}: {outcome}: {case}: {detail}"[:500])
+            print(self.bad[-1], file=sys.stderr, flush=True)  # at once, should nobody see the end
 
     def merge(self, counts: Mapping[str, Mapping[str, int]], bad: Sequence[str]) -> None:
         """Adds what another process counted."""

@@ -12,7 +12,7 @@ import pytest
 from atd_dask.errors import DamagedStoreError
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.verification import verify_files
-from tests.chaos.damage import DAMAGES, Run, Sweeps, choose, list_cases, list_files
+from tests.chaos.damage import DAMAGES, Run, Sweeps, choose, list_files
 from tests.chaos.outcomes import Tally
 from tests.clusters import local_client
 
@@ -50,7 +50,7 @@ def test_a_finished_run_is_mended(run: Run, path: str, name: str) -> None:
 
 def test_a_run_that_was_cut_off_is_mended(run: Run) -> None:
     tally = Tally()
-    for path, name in choose(list_cases(run.cut_off), 4):
+    for path, name in choose(run.cases[run.cut_off], 4):
         run.try_case(run.cut_off, path, name, tally)
     assert tally.bad == []
 
