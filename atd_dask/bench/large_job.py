@@ -106,6 +106,8 @@ def measure_job(
             )
     result = read_result(config.output)
     assert result is not None
+    found, n_false = compare(result)
+    progress.say(f"groups found: {len(found)} of {job.shape.n_groups}; false clusters: {n_false}")
     return MeasuredJob(job, result, stages)
 
 
