@@ -315,6 +315,8 @@ def make_rows(world: World, course: Course, asked: float) -> list[Row]:
         last = outbreak.last_day + IN_TIME
         mine = {}
         for number, told in course.found.items():
+            if told[0][0] < outbreak.first_day:
+                continue  # it was about something else
             soon = [(sweep, ids) for sweep, ids in told if sweep <= last]
             if 2 * sum(mark in id for _, ids in soon for id in ids) > sum(
                 len(ids) for _, ids in soon

@@ -61,7 +61,10 @@ def test_the_rows():
             (12, ["day 12 outbreak 1 document 1"]),
             (19, ["day 19 document 1", "day 19 document 2", "day 19 document 3"]),
         ],
-        2: [(15, ["day 15 document 3"])],
+        2: [
+            (15, ["day 15 document 3"]),
+            (21, ["day 21 outbreak 2 document 0", "day 21 outbreak 2 document 1"]),
+        ],
     }
     rows = {
         row.pop("what"): list(row.values()) for row in make_rows(World(1, outbreaks), course, 2.0)
@@ -70,7 +73,7 @@ def test_the_rows():
     assert rows["outbreak of the days 20 to 22, late"][0] == "never"
     later = "sweeps in which others joined the cluster of an outbreak later"
     assert rows[later] == ["19", "", 3, ""]
-    assert rows["false alarms, 2 accepted"] == ["15", 1, 1, ""]
+    assert rows["false alarms, 2 accepted"] == ["15", 1, 3, ""]
     assert rows["drift reported"][0] == "1 times, of 2 words"
     assert rows["killed mid-run"][0] == "4"
     assert rows["seconds of a sweep, after starting Python"][0] == "2.0 (1.0 to 3.0)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from atd_dask.config.sweep_config import SweepConfig
 from atd_dask.kernels.model import Proportions
 from atd_dask.sweeps.retraining import find_reason
 from atd_dask.sweeps.state import read_state
-from atd_dask.sweeps.word_drift import TopicShares, is_drift, leave_normal
+from atd_dask.sweeps.word_drift import TopicShares, find_in_block, is_drift, leave_normal
 from tests.clusters import local_client
+from tests.kernels.strategies import make_block
 from tests.pipelines.sweeping import (
     SUBJECTS,
     age,
@@ -101,6 +103,22 @@ def test_many_words_are_drift_only_if_that_is_likely():
     assert is_drift(20, 0.4, 5.4)
     assert not is_drift(20, 0.4, 0.1)
     assert not is_drift(20, -4.5, -0.8)
+
+
+@pytest.mark.parametrize(
+    ("least", "have"), [(1, [True, True, True, False]), (2, [False, True, True, False])]
+)
+def test_documents_with_several_of_the_words(least, have):
+    """In the vocabulary or outside it; how often a word occurs does not matter."""
+    known = make_block(np.array([[5, 0, 1], [1, 1, 0], [1, 0, 0], [0, 0, 7]]))
+    beside = make_block(np.array([[0, 1], [0, 0], [2, 0], [0, 3]]))
+    store = SimpleNamespace(
+        block_starts=np.array([0, 4]),
+        rows=lambda start, stop: known,
+        unseen_rows=lambda start, stop: beside,
+    )
+    given = (store, np.array([0, 1]), np.array([0]), least)
+    assert find_in_block(given, 0).tolist() == have
 
 
 def test_documents_that_replace_normal_ones_do_not_join_a_known_cluster():
