@@ -42,6 +42,10 @@ MOST_DOCUMENTS = 500
 # Rounds of finding the members of a known cluster.
 MOST_ROUNDS = 10
 
+# A cluster without new documents in this many sweeps is no longer looked for. Normal topics change,
+# and after some time one of them may resemble what a cluster was about more than the null model.
+DORMANT = 28
+
 # How many of its new words a document must have to join a cluster.
 LEAST_WORDS = 2
 
@@ -75,15 +79,18 @@ def recognise(
     test: CorpusStore,
     rules: DetectionRules,
     runner: Runner,
+    sweep: int,
 ) -> Recognised:
-    """Learn the topics of the clusters, and find the documents of the batch that belong to one of
-    them by the odds that a member must have."""
+    """Learn the topics of the clusters that are not dormant, and find the documents of the batch
+    that belong to one of them by the odds that a member must have."""
     members = np.full(test.n_docs, -1)
     base, n_normal = rules.fitter(table), table.n_topics
     blocks = _read_blocks(known, clusters, vocabulary) if known is not None else []
     for index, block in enumerate(blocks):
         if not len(block.terms):
             continue  # another cluster took its documents, or none of their words is known
+        if max(clusters[index].sweeps, default=0) < sweep - DORMANT:
+            continue
         fitter = rules.fitter(table)
         topic = fitter.train(block)
         documents, fit = fit_corpus(runner, test, fitter)

@@ -123,6 +123,7 @@ class SweepDetection:
             self._open("test"),
             self._rules,
             self._runner,
+            self._number,
         )
         self._table = recognised.table
         write_model(

@@ -13,7 +13,7 @@ from atd_dask.config.rules import make_rules
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus_writer import CorpusWriter
-from atd_dask.sweeps.known_clusters import find_same, has_words, recognise
+from atd_dask.sweeps.known_clusters import DORMANT, find_same, has_words, recognise
 from atd_dask.sweeps.state import KnownCluster
 from tests.kernels.strategies import make_block
 
@@ -75,10 +75,14 @@ def test_documents_with_a_few_words_of_a_cluster_do_not_join_it(tmp_path):
     batch = np.vstack((draw(cluster, 8), draw(other, 8), draw(normal, 30)))
     known = write_store(tmp_path / "known.zarr", draw(cluster, 20), words, "1")
     test = write_store(tmp_path / "test.zarr", batch, words, "")
-    seen = KnownCluster(number=1, words=(), written=(), p_value=0.001)
+    seen = KnownCluster(number=1, words=(), written=(), p_value=0.001, sweeps=(3, 4))
     rules = make_rules(make_detection({}))
-    found = recognise(table, words, [seen], known, test, rules, Runner())
+    found = recognise(table, words, [seen], known, test, rules, Runner(), 5)
     assert np.flatnonzero(found.members >= 0).tolist() == list(range(8))
+    assert found.table.n_topics == 2
+    later = recognise(table, words, [seen], known, test, rules, Runner(), 5 + DORMANT)
+    assert (later.members < 0).all(), "the cluster is dormant"
+    assert later.table.n_topics == 1
 
 
 def write_store(path, counts, words, label):
