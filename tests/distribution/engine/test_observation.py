@@ -115,7 +115,7 @@ def test_versions_that_differ_are_told(client, monkeypatch):
 
     (sentence,) = compare_versions(Cluster())
     assert sentence.startswith("workers should run numpy 1.0 as this process does, but 2 of 2 run ")
-    assert f" run {next(iter(theirs.values()))}, tcp://" in sentence
+    assert f" run {next(iter(theirs.values()))}, such as tcp://" in sentence
 
 
 def test_a_worker_without_the_package_is_named():
@@ -147,7 +147,7 @@ def test_memory_is_compared():
     with pytest.raises(
         SchedulerError,
         match=r"must have memory for it, which take about 2.0 GiB, but the smallest has 1.0 GiB to"
-        r" spare, of a limit of 2.0 GiB",
+        r" spare, out of a limit of 2.0 GiB",
     ):
         check_memory(facts, 2**31, "it")
 
