@@ -5,8 +5,8 @@ day a salient word of one subject starts to fade, and another takes its place, e
 one of another subject. An outbreak is a new topic on half of each of its documents, which arrive
 over three days.
 
-Sweeps run in this process. Before some of them, a sweep is started in a process
-of its own and killed at a random moment, together with the processes of its cluster.
+Sweeps run in this process. Before some of them, a sweep is started in a process of its own and
+killed at a random moment, together with the processes of its cluster.
 """
 
 from __future__ import annotations

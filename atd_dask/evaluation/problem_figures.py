@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -190,18 +190,18 @@ def judge_run(planted: Mapping[str, int], seed: int, candidates: Sequence[Candid
     found: dict[str, Agreement] = {}
     false = Counter[str]()
     for candidate in candidates:
-        agreement = None
         one = judge_candidate(candidate, tuple(planted))
         is_majority = one.of_it * 2 > one.size
         if one.significant and one.majority in planted and is_majority:
             hits = [one.majority in labels.split() for labels in candidate.labels]
             agreement = compare(hits, planted[one.majority])
             found.setdefault(one.majority, agreement)
+            one = replace(one, f1=agreement.f1, auc=agreement.auc)
         elif one.significant:
             false["all"] += 1
             for name, junk in (("copies", COPIES), ("bursty", BURSTY)):
                 false[name] += one.majority == junk and is_majority
-        judged.append(judge_candidate(candidate, tuple(planted), agreement))
+        judged.append(one)
     documents = [
         not planted.keys().isdisjoint(labels.split())
         for candidate in candidates
@@ -244,9 +244,7 @@ def judge_groups(
     return JudgedGroups(judged.found, judged.false.all)
 
 
-def judge_candidate(
-    candidate: Candidate, anomalous: Sequence[str], agreement: Agreement | None = None
-) -> JudgedCandidate:
+def judge_candidate(candidate: Candidate, anomalous: Sequence[str]) -> JudgedCandidate:
     """Return a candidate with its majority: the anomalous class or kind of junk that more than
     half of its documents carry, otherwise its most frequent label."""
     size = len(candidate.labels)
@@ -263,8 +261,6 @@ def judge_candidate(
         search_p_value=candidate.search_p_value,
         support=candidate.support,
         gain=candidate.gain,
-        f1=None if agreement is None else agreement.f1,
-        auc=None if agreement is None else agreement.auc,
     )
 
 
