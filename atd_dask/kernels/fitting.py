@@ -38,6 +38,7 @@ from atd_dask.kernels.workspaces import (
     fill_row,
     load_document,
     longest_document,
+    make_keeping_workspace,
     make_workspace,
 )
 
@@ -100,9 +101,9 @@ def all_gradients(table, work, n, length):
     total = 0.0
     for i in range(n):
         shared = table.shared[work.words[i]]
-        index = work.places[i]
         weight = work.counts[i] / work.p[i]
         base += weight * shared
+        index = work.places[i]
         if index < 0:
             continue
         total += weight * work.columns[index, len(g) - 1]
@@ -146,39 +147,53 @@ def _take_trial(work, m, n, length):
 
 
 @inner_kernel
+def _list_candidates(slope, work, structure, m, length):
+    """List the topics that could pay, in the order of the most that each could gain; return how
+    many there are."""
+    n_all = len(work.all_g)
+    least = 0.0
+    for j in range(n_all):
+        work.marked[j] = 0
+    for a in range(m):
+        least = max(least, work.all_g[work.active[a]])
+        work.marked[work.active[a]] = 1
+    size = 0
+    for j in range(n_all):
+        cost = topic_cost(structure, slope[j], length)
+        g = max(work.all_g[j], least)
+        if work.marked[j] or length * (g - 1.0) <= cost:
+            continue
+        surplus = length * math.log(g) - cost
+        if surplus <= 0.0:
+            continue
+        place = size
+        while place > 0 and work.surplus[place - 1] < surplus:
+            work.candidates[place] = work.candidates[place - 1]
+            work.surplus[place] = work.surplus[place - 1]
+            place -= 1
+        work.candidates[place] = j
+        work.surplus[place] = surplus
+        size += 1
+    for a in range(m):
+        work.marked[work.active[a]] = 0
+    return size
+
+
+@inner_kernel
 def _add_topic(table, slope, work, m, n, length, now):
     """Switch on the first topic that pays, in the order of the most that each could gain."""
     n_all = len(work.all_g)
     if m == n_all:
         return m, now
     all_gradients(table, work, n, length)
-    least = 0.0
-    for j in range(n_all):
-        work.spent[j] = 0
-    for a in range(m):
-        least = max(least, work.all_g[work.active[a]])
-        work.spent[work.active[a]] = 1
     structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
-    while True:
-        chosen = -1
-        most = 0.0
-        for j in range(n_all):
-            if work.spent[j]:
-                continue
-            cost = topic_cost(structure, slope[j], length)
-            g = max(work.all_g[j], least)
-            if length * (g - 1.0) <= cost:
-                work.spent[j] = 1
-                continue
-            surplus = length * math.log(g) - cost
-            if surplus > most:
-                most = surplus
-                chosen = j
-        if chosen < 0:
-            return m, now
-        work.spent[chosen] = 1
+    n_candidates = _list_candidates(slope, work, structure, m, length)
+    if n_candidates == 0:
+        return m, now
+    for index in range(n_candidates):
+        chosen = work.candidates[index]
+        fill_row(table, work, chosen, n)
         cost = topic_cost(structure, slope[chosen], length)
-        fill_row(table, work, np.int64(chosen), n)
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
         rise = length * (work.all_g[chosen] - 1.0)
@@ -203,6 +218,7 @@ def _add_topic(table, slope, work, m, n, length, now):
         work.trial_theta[m] = share
         if _pays(work, now + cost + LEAST_FALL, m + 1, n, length):
             return m + 1, _take_trial(work, m + 1, n, length)
+    return m, now
 
 
 @inner_kernel
@@ -213,14 +229,14 @@ def _remove_topic(slope, anchors, row, work, m, n, length, now):
         return m, now
     structure = work.log_choose[m] - work.log_choose[m - 1] + 0.5 * math.log(length / (2 * math.pi))
     for a in range(m):
-        work.spent[work.active[a]] = 0
+        work.marked[work.active[a]] = 0
     for _ in range(m):
         out = -1
         for a in range(m):
-            if work.spent[work.active[a]] == 0 and (out < 0 or work.theta[a] < work.theta[out]):
+            if work.marked[work.active[a]] == 0 and (out < 0 or work.theta[a] < work.theta[out]):
                 out = a
         topic = work.active[out]
-        work.spent[topic] = 1
+        work.marked[topic] = 1
         if anchors[topic] == row:
             continue
         rest = 1.0 - work.theta[out]
@@ -275,7 +291,8 @@ def _sort_active(work, m):
 def _fit_block(rows, table, slope, anchors, start_indptr, start_topics, start_theta):
     indptr, terms, counts = rows
     n_docs = len(indptr) - 1
-    work = make_workspace(table.n_topics, longest_document(indptr))
+    longest = longest_document(indptr)
+    work = make_keeping_workspace(table.n_topics, longest, len(table.shared), n_docs)
     extra = np.zeros(0)
     out_indptr = np.zeros(n_docs + 1, np.int64)
     out_topics = np.zeros(2 * n_docs + 16, np.int32)
