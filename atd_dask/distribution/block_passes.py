@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from atd_dask.kernels.passes import (
     place_anchors,
     split_rows,
 )
-from atd_dask.kernels.statistics import count_words
+from atd_dask.kernels.statistics import ExpectedCounts, count_words
 
 # Levels of the tree that a task adds up, at most: a group has up to 64 blocks.
 MOST_LEVELS = 2
@@ -93,12 +93,26 @@ class ProportionsOnWorkers:
         return [start for bounds in self.bounds for start in bounds[:-1].tolist()]
 
 
+@dataclass(frozen=True)
+class CountsOnWorkers:
+    """Expected counts of a corpus that stay where they were added up."""
+
+    runner: Runner
+    whole: RemoteResults  # one pass
+    tokens: Ints
+    proportion: Floats
+
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+        (answer,) = self.runner.ask_all(ask_counts, self.whole, (step, given), [None])
+        return cast(WordTable, align(answer))
+
+
 class ClusterPasses:
     """Passes with a task for each group of blocks.
 
     The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
-    a worker that had them is lost. Statistics are added on the workers; only one sum is sent to the
-    client.
+    a worker that had them is lost. Statistics are added on the workers, and the words of topics are
+    chosen where the sum is; only totals and the new model are sent to the client.
     """
 
     def __init__(self, runner: Runner, corpus: Corpus) -> None:
@@ -129,8 +143,9 @@ class ClusterPasses:
 
     def count_words(self) -> Ints:
         counts = self._runner.keep_all(count_in_group, self._groups, self.n_words)
-        totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
-        return totals
+        whole = self._runner.reduce(add_totals, counts, None, BRANCHES)
+        (totals,) = self._runner.ask(hold, whole, [(0, None)])
+        return cast(Ints, totals)
 
     def assign(self, table: WordTable) -> Pass:
         return self._add_up(self._runner.keep_all(assign_group, self._groups, table))
@@ -154,9 +169,13 @@ class ClusterPasses:
 
     def _add_up(self, parts: RemoteResults) -> Pass:
         kept = self._runner.keep_all(take_proportions, parts, None)
-        whole: Pass = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
+        whole = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
+        totals: Pass
+        (totals,) = self._runner.ask(take_totals, whole, [(0, None)])
+        sums = totals.expected
+        counts = CountsOnWorkers(self._runner, whole, sums.tokens, sums.proportion)
         held = ProportionsOnWorkers(self._runner, kept, self._bounds)
-        return replace(whole, proportions=held)
+        return replace(totals, proportions=held, expected=counts)
 
 
 def read_group(given: tuple[Corpus, int], group: Sequence[int]) -> BlockGroup:
@@ -199,6 +218,20 @@ def take_proportions(part: Pass, _: None) -> Proportions | ComputedProportions:
 
 def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
     return add_passes(parts, n_words)
+
+
+def take_totals(whole: Pass, _: None) -> Pass:
+    """Return a pass without what grows with the documents or the vocabulary."""
+    assert isinstance(whole.expected, ExpectedCounts)
+    nothing = Proportions.empty(0)
+    return replace(whole, proportions=nothing, expected=whole.expected.totals())
+
+
+def ask_counts(
+    whole: Pass, asked: tuple[Callable[..., WordTable], tuple[Any, ...]], _: None
+) -> WordTable:
+    step, given = asked
+    return whole.expected.ask(step, *given)
 
 
 def hold_part(_: None, part: Proportions) -> Proportions:

@@ -6,8 +6,9 @@ nor their sum grows with topics × vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,6 +33,19 @@ for _bit in range(BITS):
     BIT_INDEX[(int(DE_BRUIJN) << _bit) % 2**BITS >> 58] = _bit
 
 
+class HeldCounts(Protocol):
+    """Expected counts that may be elsewhere, with their totals here."""
+
+    @property
+    def tokens(self) -> Ints: ...
+
+    @property
+    def proportion(self) -> Floats: ...
+
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+        """Return step(counts, *given), computed where the counts are."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedCounts:
     """Σ over documents of count × P(topic | word, document), and totals over the documents."""
@@ -45,6 +59,14 @@ class ExpectedCounts:
     @property
     def n_topics(self) -> int:
         return len(self.tokens)
+
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+        return step(self, *given)
+
+    def totals(self) -> ExpectedCounts:
+        """Return the same without the words."""
+        indptr = np.zeros_like(self.indptr)
+        return replace(self, indptr=indptr, words=self.words[:0], mass=self.mass[:0])
 
     def __sizeof__(self) -> int:
         arrays = (self.indptr, self.words, self.mass, self.tokens, self.proportion)
@@ -189,7 +211,8 @@ def _collect_block(rows, table, theta_indptr, topics, theta):
 
 def collect_block(block: Block, table: WordTable, proportions: Proportions) -> ExpectedCounts:
     """Do the E-step on a block."""
-    return ExpectedCounts(*_collect_block(block.arrays, table, *proportions.arrays))
+    columns = _collect_block(block.arrays, table, *proportions.arrays)
+    return ExpectedCounts(*columns)
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
@@ -204,8 +227,8 @@ def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
     for part in parts:
         tokens += part.tokens
         proportion += part.proportion
-    sums = _add_runs(n_words, bounds, words, mass)
-    return ExpectedCounts(*sums, tokens, proportion)
+    indptr, words, mass = _add_runs(n_words, bounds, words, mass)
+    return ExpectedCounts(indptr, words, mass, tokens, proportion)
 
 
 def count_words(block: Block, n_words: int) -> Ints:

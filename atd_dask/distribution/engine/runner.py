@@ -152,10 +152,9 @@ class Runner:
 
     def reduce(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
-    ) -> Any:
+    ) -> RemoteResults:
         """Combine all kept results: step(results, shared) of several neighbours, then of what that
-        returns, and so on. The tree depends only on the number of results; on a cluster, only its
-        root is sent here."""
+        returns, and so on. The tree depends only on the number of results. Its root is kept."""
         level = list(kept.results)
         while len(level) > 1:
             groups = [level[n : n + n_branches] for n in range(0, len(level), n_branches)]
@@ -167,7 +166,7 @@ class Runner:
                     self._submit(step, number, group, shared, priority=1)
                     for number, group in enumerate(groups)
                 ]
-        return level[0] if self.client is None else level[0].result()
+        return RemoteResults(level, None)
 
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
