@@ -110,7 +110,7 @@ def tabulate(now: Measured, before: Measured | None) -> Row:
 def measure_passes(
     passes: Passes, store: CorpusStore, shape: Shape, progress: Progress
 ) -> tuple[Usage, int, int]:
-    """Return what fitting takes, the bytes that come to the client in a pass, and the memory of this
+    """Return what fitting takes, the bytes that a pass sends to the client, and the memory of this
     process."""
     import psutil
 

@@ -33,8 +33,9 @@ from atd_dask.kernels.vectors import (
     find_idf,
 )
 
-# The largest batch that goes to every worker: 64 MB, and half as much again for a growth.
-SMALL_ENTRIES = 2**22
+# The largest batch that goes to every worker: 600 MB with its vectors. A search asks hundreds of
+# short questions one after the other, so it is far cheaper where all documents are.
+SMALL_ENTRIES = 2**24
 
 # The most entries of normal documents that are sent with a search: 32 MB.
 NORMAL_ENTRIES = 2**21

@@ -13,8 +13,8 @@ from atd_dask.storage.corpus import CorpusStore
 READING = (64 * 2**20, "the documents that a task reads")
 
 
-# What a worker holds of each entry of a large batch, and of each document: the documents twice,
-# their vectors by word, and the mixtures of their fits.
+# What a worker holds of each entry of a batch, and of each document: the documents twice, their
+# vectors by word, and the mixtures of their fits.
 BYTES_OF_BATCH_ENTRY = 8 + 8 + 12 + 8
 BYTES_OF_BATCH_DOCUMENT = 100
 
@@ -35,10 +35,9 @@ def estimate_memory(
     trained = _count_bytes(train.n_docs, train.n_entries)
     if train.n_entries > SMALL_ENTRIES:
         trained = -(-(trained + BYTES_OF_PROPORTIONS * train.n_docs) // workers)
-    tested = _count_bytes(test.n_docs, test.n_entries)
+    tested = BYTES_OF_BATCH_ENTRY * test.n_entries + BYTES_OF_BATCH_DOCUMENT * test.n_docs
     if not is_small(test):
-        held = BYTES_OF_BATCH_ENTRY * test.n_entries + BYTES_OF_BATCH_DOCUMENT * test.n_docs
-        tested = -(-held // workers)
+        tested = -(-tested // workers)
     home = train if config.detection.pool == "train" else stores["validation"]
     tested += _count_bytes(home.n_docs, home.n_entries)
     n_normal = sum(stores[part].n_entries for part in ("train", "validation"))
