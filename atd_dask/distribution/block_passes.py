@@ -7,6 +7,7 @@ cluster allows, and the bytes are those of passes in one process.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, align_arrays, hold
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -31,6 +32,9 @@ from atd_dask.kernels.passes import (
     split_rows,
 )
 from atd_dask.kernels.statistics import ExpectedCounts, count_words
+
+# Values that are remembered: the shared model, the words of topics before and after a pass.
+MOST_RECENT = 4
 
 # Levels of the tree that a task adds up, at most: a group has up to 64 blocks.
 MOST_LEVELS = 2
@@ -93,18 +97,43 @@ class ProportionsOnWorkers:
         return [start for bounds in self.bounds for start in bounds[:-1].tolist()]
 
 
+class SentValues:
+    """The last values that were sent to a cluster or computed there, which are not sent again."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._recent: deque[tuple[Any, Any]] = deque(maxlen=MOST_RECENT)
+
+    def send(self, value: Any) -> Any:
+        """Return the handle of a value."""
+        for index, (known, handle) in enumerate(self._recent):
+            if known is value:
+                del self._recent[index]
+                return self.note(value, handle)
+        return self.note(value, self._runner.send(value))
+
+    def note(self, value: Any, handle: Any) -> Any:
+        """Remember the handle of a value; return the handle."""
+        self._recent.append((value, handle))
+        return handle
+
+
 @dataclass(frozen=True)
 class CountsOnWorkers:
     """Expected counts of a corpus that stay where they were added up."""
 
     runner: Runner
-    whole: RemoteResults  # one pass
+    sent: SentValues
+    whole: Any  # the handle of a pass
     tokens: Ints
     proportion: Floats
 
     def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
-        (answer,) = self.runner.ask_all(ask_counts, self.whole, (step, given), [None])
-        return cast(WordTable, align(answer))
+        handles = [self.sent.send(value) for value in given]
+        answer = self.runner.derive(ask_counts, self.whole, step, *handles)
+        table: WordTable = self.runner.fetch(answer)
+        self.sent.note(table, answer)
+        return table
 
 
 class ClusterPasses:
@@ -117,6 +146,7 @@ class ClusterPasses:
 
     def __init__(self, runner: Runner, corpus: Corpus) -> None:
         self._runner = runner
+        self._sent = SentValues(runner)
         self._corpus = corpus
         self.n_words = corpus.n_words
 
@@ -148,7 +178,8 @@ class ClusterPasses:
         return cast(Ints, totals)
 
     def assign(self, table: WordTable) -> Pass:
-        return self._add_up(self._runner.keep_all(assign_group, self._groups, table))
+        tables = self._send_to_all(table)
+        return self._add_up(self._runner.keep_all(assign_group, self._groups, None, tables))
 
     def fit(
         self,
@@ -164,16 +195,20 @@ class ClusterPasses:
             starts = self._runner.keep(hold_part, None, parts)
         else:
             starts = self._runner.keep(read_parts, start, self._bounds)
-        given = (table, slope, anchors)
-        return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts))
+        given, tables = (slope, anchors), self._send_to_all(table)
+        return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts, tables))
+
+    def _send_to_all(self, table: WordTable) -> RemoteResults:
+        handle = self._sent.send(table)
+        return RemoteResults([handle] * len(self._bounds), None)
 
     def _add_up(self, parts: RemoteResults) -> Pass:
         kept = self._runner.keep_all(take_proportions, parts, None)
         whole = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
         totals: Pass
         (totals,) = self._runner.ask(take_totals, whole, [(0, None)])
-        sums = totals.expected
-        counts = CountsOnWorkers(self._runner, whole, sums.tokens, sums.proportion)
+        sums, (handle,) = totals.expected, whole.results
+        counts = CountsOnWorkers(self._runner, self._sent, handle, sums.tokens, sums.proportion)
         held = ProportionsOnWorkers(self._runner, kept, self._bounds)
         return replace(totals, proportions=held, expected=counts)
 
@@ -198,12 +233,16 @@ def add_totals(parts: Sequence[Ints], _: None) -> Ints:
     return totals
 
 
-def assign_group(group: BlockGroup, table: WordTable) -> Pass:
+def assign_group(group: BlockGroup, _: None, table: WordTable) -> Pass:
+    table = align_arrays(table)
     return group.add([assign_pass(block, table) for block in group.blocks], table.n_words)
 
 
-def fit_group(group: BlockGroup, given: tuple[WordTable, Floats, Ints], start: Proportions) -> Pass:
-    table, slope, anchors = given
+def fit_group(
+    group: BlockGroup, given: tuple[Floats, Ints], start: Proportions, table: WordTable
+) -> Pass:
+    slope, anchors = given
+    table = align_arrays(table)
     here = align(start)  # it may come from another worker
     parts = []
     for block, (first, last) in zip(group.blocks, pairwise(group.starts.tolist()), strict=True):
@@ -227,11 +266,8 @@ def take_totals(whole: Pass, _: None) -> Pass:
     return replace(whole, proportions=nothing, expected=whole.expected.totals())
 
 
-def ask_counts(
-    whole: Pass, asked: tuple[Callable[..., WordTable], tuple[Any, ...]], _: None
-) -> WordTable:
-    step, given = asked
-    return whole.expected.ask(step, *given)
+def ask_counts(whole: Pass, step: Callable[..., WordTable], *given: Any) -> WordTable:
+    return whole.expected.ask(step, *(align_arrays(value) for value in given))
 
 
 def hold_part(_: None, part: Proportions) -> Proportions:

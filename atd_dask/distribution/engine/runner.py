@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atd_dask.distribution.engine.keys import task_key
 
 if TYPE_CHECKING:
@@ -106,12 +108,20 @@ class Runner:
         finally:
             self.client.cancel([held, *under_way])
 
-    def derive(self, step: Callable[..., Any], handle: Any, question: Any) -> Any:
-        """Compute step(result, question) where the result is, leave it there, and return its
-        handle."""
+    def derive(self, step: Callable[..., Any], handle: Any, *others: Any) -> Any:
+        """Compute step(result, *others) where the result is, leave it there, and return its handle.
+        The others may be handles too."""
         if self.client is None:
-            return step(handle, question)
-        return self._submit(step, 0, handle, question)
+            return step(handle, *others)
+        return self._submit(step, 0, handle, *others)
+
+    def send(self, value: Any) -> Any:
+        """Send a value, and return its handle."""
+        return value if self.client is None else self._hold(hold, value)
+
+    def fetch(self, handle: Any) -> Any:
+        """Return what a handle stands for."""
+        return handle if self.client is None else align(handle.result())
 
     def _fill(self, under_way: deque[Any], submitted: Iterator[Any]) -> Iterator[None]:
         """Keep as many tasks under way as the cluster has room for; yield while there are any."""
@@ -280,3 +290,12 @@ def align(value: Any) -> Any:
     """Return a copy of a value in memory of its own. What arrives over the wire is unaligned, and
     all kernels would be compiled again for unaligned arrays."""
     return pickle.loads(pickle.dumps(value))  # noqa: S301  it was a pickle before
+
+
+def align_arrays(value: Any) -> Any:
+    """Return a tuple of arrays and other things with all arrays aligned; copy it only if needed."""
+    arrays = (
+        [part for part in value if isinstance(part, np.ndarray)] if isinstance(value, tuple) else []
+    )
+    fine = all(array.flags.aligned and array.flags.writeable for array in arrays)
+    return value if fine else align(value)
