@@ -37,12 +37,19 @@ from atd_dask.kernels.vectors import (
 # short questions one after the other, so it is far cheaper where all documents are.
 SMALL_ENTRIES = 2**24
 
-# The most entries of normal documents that are sent with a search: 32 MB.
+# The entries of normal documents that go along with a search: as many as the batch has, so that they
+# say as much about what is usual as the batch does about what is in excess; in a small batch at
+# least so many.
 NORMAL_ENTRIES = 2**21
 
 
 def is_small(batch: Corpus) -> bool:
     return batch.n_entries <= SMALL_ENTRIES
+
+
+def limit_normal(n_entries: int) -> int:
+    """Return how many entries of normal documents a batch with so many is compared with, at most."""
+    return min(max(n_entries, NORMAL_ENTRIES), SMALL_ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def open_vectors(
     """Make the vectors of a batch and of evenly spaced normal documents, as many as fit. Words that
     the normal documents lack count only if `unseen`."""
     n_words = max(test.n_words, normal.n_words)
-    step = max(-(-normal.n_entries // NORMAL_ENTRIES), 1)
+    step = max(-(-normal.n_entries // limit_normal(test.n_entries)), 1)
     chosen = np.arange(0, normal.n_docs, step)
     beside = SomeRows(normal, chosen).rows(0, len(chosen))
     n_with, _ = count_corpus(runner, test, n_words)
