@@ -37,9 +37,8 @@ from atd_dask.kernels.vectors import (
 # short questions one after the other, so it is far cheaper where all documents are.
 SMALL_ENTRIES = 2**24
 
-# The entries of normal documents that go along with a search: as many as the batch has, so that they
-# say as much about what is usual as the batch does about what is in excess; in a small batch at
-# least so many.
+# At least so many entries of normal documents go along with a search, and as many as the batch has:
+# then they say as much about what is usual as the batch does about what is in excess.
 NORMAL_ENTRIES = 2**21
 
 
@@ -48,7 +47,7 @@ def is_small(batch: Corpus) -> bool:
 
 
 def limit_normal(n_entries: int) -> int:
-    """Return how many entries of normal documents a batch with so many is compared with, at most."""
+    """Return how many entries of normal documents a batch of `n_entries` is compared with."""
     return min(max(n_entries, NORMAL_ENTRIES), SMALL_ENTRIES)
 
 
