@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.block_passes import take_totals
+from atd_dask.distribution.block_passes import MOST_RECENT, SentValues, take_totals
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
@@ -305,6 +305,30 @@ def test_only_totals_come_to_the_client(training):
                 (sent,) = [take_totals(whole.expected.whole.result(), None)]
                 received.append(len(pickle.dumps(sent)))
         assert received[1] < 1.1 * received[0]
+
+
+def test_a_value_is_sent_once():
+    class Sender:
+        sent = 0
+
+        def send(self, value):
+            self.sent += 1
+            return f"handle of {value}"
+
+    sender = Sender()
+    values = SentValues(sender)
+    one, other = np.arange(3), np.arange(3)
+    assert values.send(one) is values.send(one)
+    assert sender.sent == 1
+    values.send(other)
+    assert sender.sent == 2, "equal, but another one"
+    assert values.note("computed there", "its handle") == values.send("computed there")
+    for number in range(MOST_RECENT):
+        values.send(one)
+        values.send(f"value {number}")
+    assert sender.sent == 2 + MOST_RECENT, "what is sent again and again is remembered"
+    values.send(other)
+    assert sender.sent == 3 + MOST_RECENT
 
 
 def read_row(corpus, document):
