@@ -47,6 +47,10 @@ from atd_dask.kernels.workspaces import (
 LEAST_FALL = 1e-9
 FREE = -math.inf
 
+# Steps in which a topic for a document with several is ruled out, each for this part of its cost.
+HOPELESS_STEPS = 3
+HOPELESS_PART = 0.1
+
 # How close to the best share a trial starts, in log-likelihood; it is improved if that decides.
 TRIAL_GAP = 0.1
 
@@ -161,7 +165,8 @@ def _list_candidates(slope, work, structure, m, length):
     for j in range(n_all):
         cost = topic_cost(structure, slope[j], length)
         g = max(work.all_g[j], least)
-        if work.marked[j] or length * (g - 1.0) <= cost:
+        # (g - 1) / √g is at least log g, and takes less time.
+        if work.marked[j] or length * (g - 1.0) <= cost * math.sqrt(g):
             continue
         surplus = length * math.log(g) - cost
         if surplus <= 0.0:
@@ -177,6 +182,53 @@ def _list_candidates(slope, work, structure, m, length):
     for a in range(m):
         work.marked[work.active[a]] = 0
     return size
+
+
+@inner_kernel
+def _multiply(one, other, n):
+    """Return the dot product of the first n entries; four sums at a time take less time."""
+    a = b = c = d = 0.0
+    for i in range(0, n - 3, 4):
+        a += one[i] * other[i]
+        b += one[i + 1] * other[i + 1]
+        c += one[i + 2] * other[i + 2]
+        d += one[i + 3] * other[i + 3]
+    for i in range(n - n % 4, n):
+        a += one[i] * other[i]
+    return a + b + c + d
+
+
+@inner_kernel
+def _is_hopeless(work, chosen, m, n, length, cost):
+    """Return whether no mixture of the m active topics and a chosen one, whose row is filled in, is
+    provably better than the current one by more than `cost`.
+
+    From p towards the chosen topic the log-likelihood rises by at most the steps times the
+    derivatives at their starts; from where that ends, Jensen's bound says how much is left.
+    """
+    slope = length * (work.all_g[chosen] - 1.0)
+    share = 0.0
+    for _ in range(HOPELESS_STEPS):
+        part = HOPELESS_PART * cost
+        share += part / slope
+        if share >= 1.0:
+            return False
+        cost -= part
+        for i in range(n):
+            work.terms[i] = work.counts[i] / (work.p[i] + share * work.direction[i])
+        toward = _multiply(work.terms, work.rows[chosen], n)
+        largest = toward
+        away = 0.0
+        for a in range(m):
+            mine = _multiply(work.terms, work.rows[work.active[a]], n)
+            largest = max(largest, mine)
+            away += work.theta[a] * mine
+        if length * math.log(largest / length) <= cost:
+            return True
+        slope = toward - away
+        if slope <= 0.0:
+            return False
+    return False
 
 
 @inner_kernel
@@ -204,6 +256,8 @@ def _add_topic(table, slope, work, m, n, length, now):
                 below, start = stays_below(
                     work.counts, work.p, work.direction, work.terms, n, rise, cost
                 )
+            elif cost > 0.0:
+                below = _is_hopeless(work, chosen, m, n, length, cost)
             if below:
                 continue
             share = line_maximum(
