@@ -8,7 +8,7 @@ cluster allows, and the bytes are those of passes in one process.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -75,6 +75,30 @@ def choose_levels(n_blocks: int, least_groups: int) -> int:
     """Return how many levels of the tree a group may have if `least_groups` must be left."""
     levels = [n for n in range(MOST_LEVELS + 1) if n_blocks // BRANCHES**n >= least_groups]
     return max(levels, default=0)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How blocks are cut into groups, all subtrees: as many large ones for each thread, and small
+    ones, of one level less, for what is left. So all threads have about as much to do."""
+
+    large: Sequence[range]  # of blocks
+    small: Sequence[range]
+    n_levels: int  # of the large ones
+
+    @classmethod
+    def of(cls, n_blocks: int, n_threads: int, least_groups: int) -> Grouping:
+        n_levels = choose_levels(n_blocks, least_groups)
+        size = BRANCHES**n_levels
+        n_large = n_blocks // size // n_threads * n_threads if n_levels else n_blocks
+        large = [range(n * size, (n + 1) * size) for n in range(n_large)]
+        rest, part = range(n_large * size, n_blocks), max(size // BRANCHES, 1)
+        return cls(large, [rest[n : n + part] for n in range(0, len(rest), part)], n_levels)
+
+    def __iter__(self) -> Iterator[tuple[range, int]]:
+        """Yield the blocks of each group, and its levels."""
+        yield from ((group, self.n_levels) for group in self.large)
+        yield from ((group, self.n_levels - 1) for group in self.small)
 
 
 @dataclass(frozen=True)
@@ -153,11 +177,11 @@ class ClusterPasses:
     def __enter__(self) -> Self:
         starts = self._corpus.block_starts
         n_blocks = len(starts) - 1
-        n_levels = choose_levels(n_blocks, self._runner.count_slots())
-        size = BRANCHES**n_levels
-        groups = [range(n, min(n + size, n_blocks)) for n in range(0, n_blocks, size)]
-        self._bounds = [starts[group.start : group.stop + 1] for group in groups]
-        self._groups = self._runner.keep(read_group, (self._corpus, n_levels), groups)
+        n_threads, n_slots = self._runner.count_threads(), self._runner.count_slots()
+        self._grouping = Grouping.of(n_blocks, n_threads, n_slots)
+        groups = list(self._grouping)
+        self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks, _ in groups]
+        self._groups = self._runner.keep(read_group, self._corpus, groups)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -173,7 +197,7 @@ class ClusterPasses:
 
     def count_words(self) -> Ints:
         counts = self._runner.keep_all(count_in_group, self._groups, self.n_words)
-        whole = self._runner.reduce(add_totals, counts, None, BRANCHES)
+        whole = self._reduce(add_totals, counts, None)
         (totals,) = self._runner.ask(hold, whole, [(0, None)])
         return cast(Ints, totals)
 
@@ -202,9 +226,18 @@ class ClusterPasses:
         handle = self._sent.send(table)
         return RemoteResults([handle] * len(self._bounds), None)
 
+    def _reduce(self, step: Callable[..., Any], parts: RemoteResults, shared: Any) -> RemoteResults:
+        """Combine a result of each group in the tree over the blocks: first those of small groups,
+        which are a level below the others."""
+        n_large = len(self._grouping.large)
+        small = RemoteResults(parts.results[n_large:], parts.shared)
+        rest = self._runner.combine_some(step, small, shared, BRANCHES)
+        level = RemoteResults([*parts.results[:n_large], *rest.results], parts.shared)
+        return self._runner.reduce(step, level, shared, BRANCHES)
+
     def _add_up(self, parts: RemoteResults) -> Pass:
         kept = self._runner.keep_all(take_proportions, parts, None)
-        whole = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
+        whole = self._reduce(add_parts, parts, self.n_words)
         totals: Pass
         (totals,) = self._runner.ask(take_totals, whole, [(0, None)])
         sums, (handle,) = totals.expected, whole.results
@@ -213,9 +246,9 @@ class ClusterPasses:
         return replace(totals, proportions=held, expected=counts)
 
 
-def read_group(given: tuple[Corpus, int], group: Sequence[int]) -> BlockGroup:
-    corpus, n_levels = given
-    return BlockGroup([corpus.block(index) for index in group], n_levels)
+def read_group(corpus: Corpus, group: tuple[range, int]) -> BlockGroup:
+    blocks, n_levels = group
+    return BlockGroup([corpus.block(index) for index in blocks], n_levels)
 
 
 def take_documents(group: BlockGroup, _: None, rows: Ints) -> Block:

@@ -165,18 +165,24 @@ class Runner:
     ) -> RemoteResults:
         """Combine all kept results: step(results, shared) of several neighbours, then of what that
         returns, and so on. The tree depends only on the number of results. Its root is kept."""
-        level = list(kept.results)
-        while len(level) > 1:
-            groups = [level[n : n + n_branches] for n in range(0, len(level), n_branches)]
-            if self.client is None:
-                level = [step(group, shared) for group in groups]
-            else:
-                # Adding results up frees memory, so it comes first.
-                level = [
-                    self._submit(step, number, group, shared, priority=1)
-                    for number, group in enumerate(groups)
-                ]
-        return RemoteResults(level, None)
+        while len(kept.results) > 1:
+            kept = self.combine_some(step, kept, shared, n_branches)
+        return kept
+
+    def combine_some(
+        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
+    ) -> RemoteResults:
+        """Combine kept results, so many neighbours at a time: step(results, shared)."""
+        starts = range(0, len(kept.results), n_branches)
+        groups = [kept.results[start : start + n_branches] for start in starts]
+        if self.client is None:
+            return RemoteResults([step(group, shared) for group in groups], None)
+        # Adding results up frees memory, so it comes first.
+        futures = [
+            self._submit(step, number, group, shared, priority=1)
+            for number, group in enumerate(groups)
+        ]
+        return RemoteResults(futures, None)
 
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
@@ -231,12 +237,13 @@ class Runner:
 
         return wait
 
+    def count_threads(self) -> int:
+        """Return how many tasks run at once, at least 1: a cluster may grow and shrink."""
+        return 1 if self.client is None else max(sum(self.client.nthreads().values()), 1)
+
     def count_slots(self) -> int:
-        """Return how many tasks may be under way: a cluster may grow and shrink."""
-        if self.client is None:
-            return 1
-        threads: int = sum(self.client.nthreads().values())
-        return TASKS_PER_THREAD * max(threads, 1)
+        """Return how many tasks may be under way."""
+        return 1 if self.client is None else TASKS_PER_THREAD * self.count_threads()
 
     def _gather(self, futures: Sequence[Future[Any]], *needed: Future[Any]) -> list[Any]:
         assert self.client is not None
