@@ -37,9 +37,10 @@ from atd_dask.kernels.vectors import (
 # short questions one after the other, so it is far cheaper where all documents are.
 SMALL_ENTRIES = 2**24
 
-# At least so many entries of normal documents go along with a search, and as many as the batch has:
+# As many entries of normal documents go along with a search as the batch has, within these bounds:
 # then they say as much about what is usual as the batch does about what is in excess.
-NORMAL_ENTRIES = 2**21
+LEAST_NORMAL_ENTRIES = 2**21
+MOST_NORMAL_ENTRIES = 2**24
 
 
 def is_small(batch: Corpus) -> bool:
@@ -48,7 +49,7 @@ def is_small(batch: Corpus) -> bool:
 
 def limit_normal(n_entries: int) -> int:
     """Return how many entries of normal documents a batch of `n_entries` is compared with."""
-    return min(max(n_entries, NORMAL_ENTRIES), SMALL_ENTRIES)
+    return min(max(n_entries, LEAST_NORMAL_ENTRIES), MOST_NORMAL_ENTRIES)
 
 
 @dataclass(frozen=True)
