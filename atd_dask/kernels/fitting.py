@@ -105,9 +105,9 @@ def all_gradients(table, work, n, length):
     total = 0.0
     for i in range(n):
         shared = table.shared[work.words[i]]
+        index = work.places[i]
         weight = work.counts[i] / work.p[i]
         base += weight * shared
-        index = work.places[i]
         if index < 0:
             continue
         total += weight * work.columns[index, len(g) - 1]
@@ -179,8 +179,6 @@ def _list_candidates(slope, work, structure, m, length):
         work.candidates[place] = j
         work.surplus[place] = surplus
         size += 1
-    for a in range(m):
-        work.marked[work.active[a]] = 0
     return size
 
 
@@ -200,8 +198,8 @@ def _multiply(one, other, n):
 
 @inner_kernel
 def _is_hopeless(work, chosen, m, n, length, cost):
-    """Return whether no mixture of the m active topics and a chosen one, whose row is filled in, is
-    provably better than the current one by more than `cost`.
+    """Return whether it is certain that no mixture of the m active topics and a chosen one, whose
+    row is filled in, is better than the current one by more than `cost`.
 
     From p towards the chosen topic the log-likelihood rises by at most the steps times the
     derivatives at their starts; from where that ends, Jensen's bound says how much is left.
@@ -239,10 +237,7 @@ def _add_topic(table, slope, work, m, n, length, now):
         return m, now
     all_gradients(table, work, n, length)
     structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
-    n_candidates = _list_candidates(slope, work, structure, m, length)
-    if n_candidates == 0:
-        return m, now
-    for index in range(n_candidates):
+    for index in range(_list_candidates(slope, work, structure, m, length)):
         chosen = work.candidates[index]
         fill_row(table, work, chosen, n)
         cost = topic_cost(structure, slope[chosen], length)

@@ -124,20 +124,18 @@ def fill_columns(table, extra, work, n):
     the last one of the table, if the workspace has one. Without it, words that no topic has for its
     own are left out: they are many, and add the same to every topic."""
     has_extra = len(work.rows) > table.n_topics
-    keeps = len(work.kept) > 0
     most_kept = len(work.columns) - len(work.words)
     for i in range(n):
         word = work.words[i]
         place = -1
-        if keeps and work.kept[word] > 0:
+        if most_kept > 0 and work.kept[word] > 0:
             place = work.kept[word] - 1
         elif has_extra or table.indptr[word] < table.indptr[word + 1]:
-            if keeps and work.n_kept[0] < most_kept:
+            place = most_kept + i
+            if work.n_kept[0] < most_kept:
                 place = work.n_kept[0]
                 work.n_kept[0] += 1
                 work.kept[word] = place + 1
-            else:
-                place = (most_kept if keeps else 0) + i
             fill_column(table, work, word, place)
         work.places[i] = place
         if has_extra:
