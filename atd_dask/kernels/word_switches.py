@@ -66,11 +66,10 @@ def switch_gain(x, shared, other_mass, other_shared):
 
 @inner_kernel
 def gain_limit(x, shared, other_mass, other_shared):
-    """Return an upper bound of `switch_gain` without logarithms: χ² ≥ KL."""
-    total = other_mass + x
-    p = x / total
-    q = shared / (other_shared + shared)
-    return total * (p - q) * (p - q) / (q * (1.0 - q))
+    """Return an upper bound of `switch_gain` without logarithms: T·χ² ≥ T·KL, with X and R of the
+    others T·χ² = (x·R − β₀·X)² / (T·β₀·R)."""
+    apart = x * other_shared - shared * other_mass
+    return apart * apart / ((other_mass + x) * shared * other_shared)
 
 
 @inner_kernel
