@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +45,21 @@ def run_worker(file: Path) -> None:
     _run(dask_worker.main, "dask-worker", [*options, "--scheduler-file", str(file)])
 
 
+PR_SET_PDEATHSIG = 1  # from sys/prctl.h
+
+
+def die_with_parent() -> None:
+    """Make the system kill this process when its parent ends. The parent is the server that
+    processes are forked from, which ends with the program that started it, even if that is
+    killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == 1:
+            sys.exit("the parent has ended")
+
+
 def _enter(folder: Path, log: Path | str = os.devnull) -> None:
+    die_with_parent()
     os.setsid()
     os.chdir(folder)
     for target, number in ((os.devnull, 1), (log, 2)):

@@ -34,6 +34,8 @@ UPKEEP = {
     "distributed.admin.system-monitor.interval": "1s",
     "distributed.admin.tick.interval": "200ms",
     "distributed.admin.log-length": 1000,  # log lines that a scheduler in this process keeps
+    # Of many logs; one is a worker's profiles, a tree for each second, which fill up slowly.
+    "distributed.admin.low-level-log-length": 100,
     "distributed.worker.profile.interval": "100ms",
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,

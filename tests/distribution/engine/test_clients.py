@@ -324,6 +324,11 @@ os._exit(0)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def count_kept_profiles(dask_worker: Any) -> tuple[int, int]:
+    """How many profiles a worker keeps, of all tasks and by the names of tasks."""
+    return dask_worker.profile_history.maxlen, dask_worker.profile_keys_history.maxlen
+
+
 def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_often() -> None:
     keys = list(clients.UPKEEP)
     mine = {"distributed.admin.tick.interval": "50ms"}
@@ -331,7 +336,9 @@ def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_oft
     with dask.config.set(mine), connect(ClusterOptions(local=SMALL)) as client:
         (there,) = client.run(lambda: {key: dask.config.get(key) for key in keys}).values()
         (keeps,) = client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()
+        (profiles,) = client.run(count_kept_profiles).values()
     assert there == clients.UPKEEP | mine
+    assert profiles == (100, 100), "a worker must not grow for a quarter of an hour"
     assert keeps == str(2**26)
     assert [dask.config.get(key, None) for key in keys] == before
 
