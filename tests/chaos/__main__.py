@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.chaos import damage, faults, soak
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=150_000, help="of fuzzing, over all targets")
     parser.add_argument("--damages", type=int, help="so many of each folder; all by default")
     parser.add_argument("--faults", type=int, help="so many; all by default")
-    parser.add_argument("--match", default="", help="only faults whose description has this")
+    parser.add_argument("--match", default="", help="damages and faults with this in them")
     parser.add_argument("--detections", type=int, default=200, help="of the soak")
     parser.add_argument("--only", choices=KINDS, help="one kind alone")
     options = parser.parse_args()
@@ -55,7 +55,7 @@ def _try_kinds(
             fuzz_apart(name, -(-options.cases // len(names)), tally)
             _say(f"fuzzed {name}", tally, start)
     if "damage" in kinds:
-        _damage(folder, options.damages, tally, start)
+        _damage(folder, options, tally, start)
     if "faults" in kinds:
         place = folder / "faults"
         place.mkdir()
@@ -65,25 +65,35 @@ def _try_kinds(
         soak.soak(options.detections, tally)
 
 
-def _damage(folder: Path, n: int | None, tally: Tally, start: float) -> None:
+def _damage(folder: Path, options: argparse.Namespace, tally: Tally, start: float) -> None:
+    def select(name: str, cases: list[damage.Case]) -> Iterator[damage.Case]:
+        """Yield the cases to try, and say now and then how many have been tried."""
+        matching = [case for case in cases if options.match in f"{name}: {case[0]}: {case[1]}"]
+        chosen = damage.choose(matching, options.damages)
+        for number, case in enumerate(chosen, 1):
+            yield case
+            if number % 100 == 0 or number == len(chosen):
+                _say(f"damaged a {name}, {number:,} of {len(chosen):,} cases", tally, start)
+
+    for name in ("run", "sweeps"):
+        (folder / name).mkdir()
     with local_client(1) as client:
-        for name in ("run", "sweeps"):
-            (folder / name).mkdir()
         run = damage.Run(folder / "run", client)
         for origin in (run.finished, run.cut_off):
-            for path, change in damage.choose(run.cases[origin], n):
+            for path, change in select(f"{origin.name} run", run.cases[origin]):
                 run.try_case(origin, path, change, tally)
-            _say(f"damaged a {origin.name} run", tally, start)
+        if options.match.startswith((run.finished.name, run.cut_off.name)):
+            return
         sweeps = damage.Sweeps(folder / "sweeps", client)
-        for path, change in damage.choose(sweeps.cases, n):
+        for path, change in select("folder of sweeps", sweeps.cases):
             sweeps.try_case(path, change, tally)
-        _say("damaged a folder of sweeps", tally, start)
 
 
 def _say(what: str, tally: Tally, start: float) -> None:
     cases = sum(counts.total() for counts in tally.counts.values())
     seconds = time.monotonic() - start
-    print(f"{what}: {cases:,} cases after {seconds:,.0f} s, {len(tally.bad)} bad", file=sys.stderr)
+    line = f"{what}: {cases:,} cases after {seconds:,.0f} s, {len(tally.bad)} bad"
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
