@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.chaos import damage, faults, soak
 from tests.chaos.fuzzing import fuzz_apart, make_targets
 from tests.chaos.outcomes import Tally
-from tests.clusters import local_client
+from tests.clusters import calm_client
 
 KINDS = ("fuzz", "damage", "faults", "soak")
 
@@ -77,7 +77,7 @@ def _damage(folder: Path, options: argparse.Namespace, tally: Tally, start: floa
 
     for name in ("run", "sweeps"):
         (folder / name).mkdir()
-    with local_client(1) as client:
+    with calm_client() as client:
         run = damage.Run(folder / "run", client)
         for origin in (run.finished, run.cut_off):
             for path, change in select(f"{origin.name} run", run.cases[origin]):
