@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=150_000, help="of fuzzing, over all targets")
     parser.add_argument("--damages", type=int, help="so many of each folder; all by default")
     parser.add_argument("--faults", type=int, help="so many; all by default")
+    parser.add_argument("--skip", type=int, default=0, help="so many faults, tried before")
     parser.add_argument("--match", default="", help="damages and faults with this in them")
     parser.add_argument("--detections", type=int, default=200, help="of the soak")
     parser.add_argument("--only", choices=KINDS, help="one kind alone")
@@ -60,7 +61,8 @@ def _try_kinds(
         place = folder / "faults"
         place.mkdir()
         cases = [case for case in faults.list_cases() if options.match in str(case)]
-        faults.try_cases(place, damage.choose(cases, options.faults), tally)
+        chosen = damage.choose(cases, options.faults)[options.skip :]
+        faults.try_cases(place, chosen, tally)
     if "soak" in kinds:
         soak.soak(options.detections, tally)
 

@@ -47,6 +47,11 @@ ROOT = Path(__file__).parents[2]
 # Seconds for which a job waits while nobody works for it: few where nobody will, and enough for a
 # busy machine elsewhere.
 HOPELESS, PATIENCE = 15.0, 240.0
+# By default, an object store that does not answer is asked five times, for a minute each.
+HASTE = {
+    "AWS_MAX_ATTEMPTS": "2",
+    "FSSPEC_S3": json.dumps({"config_kwargs": {"connect_timeout": 10, "read_timeout": 10}}),
+}
 DISK = 64 * 2**20  # bytes of a disk that is filled
 
 AGAIN, KILLS, SECONDS = "all workers killed 20 times in 45 s", 20, 45.0
@@ -133,6 +138,7 @@ class Faults:
         environment = make_environment(self._point) | {
             "PYTHONPATH": str(ROOT),
             "AWS_ENDPOINT_URL": gate.endpoint,
+            **HASTE,
         }
         self.cluster = Cluster(folder)
         prepare_forks(environment)

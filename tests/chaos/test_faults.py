@@ -19,10 +19,8 @@ pytest.importorskip("s3fs", reason="needs the extra s3")
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faults]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_MAX_ATTEMPTS", "1")  # a store that is gone is not asked for long
-        with prepared(tmp_path_factory.mktemp("faults")) as made:
-            yield made
+    with prepared(tmp_path_factory.mktemp("faults")) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
