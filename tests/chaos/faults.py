@@ -47,10 +47,10 @@ ROOT = Path(__file__).parents[2]
 # Seconds for which a job waits while nobody works for it: few where nobody will, and enough for a
 # busy machine elsewhere.
 HOPELESS, PATIENCE = 15.0, 240.0
-# By default, an object store that does not answer is asked five times, for a minute each.
+# Of botocore, which by default waits a minute for an answer, five times; s3fs asks it five times.
 HASTE = {
-    "AWS_MAX_ATTEMPTS": "2",
-    "FSSPEC_S3": json.dumps({"config_kwargs": {"connect_timeout": 10, "read_timeout": 10}}),
+    "AWS_MAX_ATTEMPTS": "1",
+    "FSSPEC_S3": json.dumps({"config_kwargs": {"connect_timeout": 4, "read_timeout": 4}}),
 }
 DISK = 64 * 2**20  # bytes of a disk that is filled
 
