@@ -4,22 +4,30 @@ status 1, so that a schedule tries again, the other with 2."""
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aiohttp import ServerDisconnectedError
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 from fsspec.implementations.memory import MemoryFileSystem
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
 
 from atd_dask.config.loader import load
 from atd_dask.errors import InputError, OutageError
-from atd_dask.outages import explain_outage
+from atd_dask.outages import explain_outage, is_outage
 from atd_dask.stages.run_record import record_run
+from atd_dask.storage import locations
+from atd_dask.storage.groups import _WritingStore
 from atd_dask.storage.locations import Location, Partial
 from atd_dask.storage.locks import NAME, lock_folder
 from atd_dask.storage.ownership import claim_folder
 from atd_dask.text.readers.files import look_at_files
 from tests.chaos.damage import CONFIG
+from tests.chaos.gate import gate_before
+from tests.s3 import serve_s3
 
 GONE = EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 
@@ -104,3 +112,27 @@ def test_a_run_that_ends_for_an_outage_does_not_wait_for_the_store_again(tmp_pat
     ):
         raise OutageError("no answer")
     assert [path.name for path in output.iterdir()] == [NAME]
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    """A place in an object store that takes connections and never answers."""
+    s3fs = pytest.importorskip("s3fs", reason="needs the extra s3")
+    monkeypatch.setattr(locations, "ANSWER", 0.5)
+    with serve_s3():
+        host, port = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://").split(":")
+        with gate_before(host, int(port)) as gate:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", gate.endpoint)
+            s3fs.S3FileSystem.clear_instance_cache()
+            gate.mode = "silent"
+            yield Location.of("s3://bucket/silent")
+
+
+def test_a_store_that_never_answers_is_given_up(silent: Location) -> None:
+    """Its client would wait forever for leave to send what is to be written."""
+    with pytest.raises(OutageError, match="s3://bucket/silent is not responding properly"):
+        silent.write("name", b"content")
+    store = _WritingStore(silent.zarr_store(read_only=False))
+    with pytest.raises(TimeoutError) as caught:
+        sync(store.set("a/c/0", default_buffer_prototype().buffer.from_bytes(b"content")))
+    assert is_outage(caught.value)
