@@ -12,6 +12,9 @@ from atd_dask.errors import AtdError, ClusterError
 from atd_dask.outages import explain_outage
 
 GO_ON = "then run the same command again to resume"
+LOST = (
+    f"the connection to the Dask scheduler was lost: check that the scheduler is running, {GO_ON}"
+)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 # Packages for object stores, which raise errors of their own.
 OBJECT_STORES = ("aiobotocore", "aiohttp", "botocore", "s3fs")
@@ -36,10 +39,7 @@ def explain_failure(error: BaseException) -> AtdError | None:
     if isinstance(error, (CancelledError, AsyncCancelledError)) or (
         is_of_dask and isinstance(error, OSError)
     ):
-        return ClusterError(
-            "the connection to the Dask scheduler was lost: check that the scheduler is running,"
-            f" {GO_ON}"
-        )
+        return ClusterError(LOST)
     if is_of_dask:
         line = (str(error).splitlines() or [kind])[0]
         return ClusterError(f"the Dask cluster failed ({line}): fix that, {GO_ON}")
