@@ -96,10 +96,14 @@ def connect_to_threads() -> Iterator[Client]:
 
 @contextmanager
 def _closing(client: Any) -> Iterator[Client]:
-    """Close the client, without the tracebacks that it logs if its scheduler is gone."""
+    """Close the client, without what it logs if its scheduler is gone: a sentence of ours says
+    that."""
+    logger = logging.getLogger("distributed.client")
+    logger.addFilter(_is_news)
     try:
         yield client
     finally:
+        logger.removeFilter(_is_news)
         loggers = [logging.getLogger(f"distributed.{name}") for name in ("batched", "client")]
         levels = [logger.level for logger in loggers]
         for logger in loggers:
@@ -109,6 +113,10 @@ def _closing(client: Any) -> Iterator[Client]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Failed to reconnect to scheduler")
 
 
 def _security(files: TlsFiles | None) -> Any:

@@ -37,7 +37,7 @@ def explain_failure(error: BaseException) -> AtdError | None:
             f" {GO_ON}"
         )
     if isinstance(error, (CancelledError, AsyncCancelledError)) or (
-        is_of_dask and isinstance(error, OSError)
+        is_of_dask and (isinstance(error, OSError) or kind == "ClosedClientError")
     ):
         return ClusterError(LOST)
     if is_of_dask:

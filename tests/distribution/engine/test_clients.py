@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -322,6 +323,18 @@ os._exit(0)
         [sys.executable, "-c", script], capture_output=True, timeout=240, env=environment
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_client_that_gives_up_its_scheduler_leaves_it_to_us_to_say_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logger = logging.getLogger("distributed.client")
+    with connect(ClusterOptions(local=SMALL)):
+        logger.error("Failed to reconnect to scheduler after %.2f seconds, closing client", 10)
+        logger.error("something else")
+    told = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert told == ["something else"]
+    assert logger.filters == []
 
 
 def count_kept_profiles(dask_worker: Any) -> tuple[int, int]:

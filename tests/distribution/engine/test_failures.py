@@ -6,7 +6,7 @@ import socket
 from concurrent.futures import CancelledError
 
 import pytest
-from distributed.client import FutureCancelledError
+from distributed.client import ClosedClientError, FutureCancelledError
 from distributed.comm import CommClosedError, connect
 from distributed.scheduler import NoValidWorkerError
 
@@ -20,6 +20,7 @@ from atd_dask.errors import ClusterError, InputError
         (CancelledError("x"), "the connection to the Dask scheduler was lost"),
         (FutureCancelledError("x", "lost"), "the connection to the Dask scheduler was lost"),
         (CommClosedError("in <TCP>"), "the connection to the Dask scheduler was lost"),
+        (ClosedClientError("cannot send"), "the connection to the Dask scheduler was lost"),
         (NoValidWorkerError("x", set(), set(), {}, 1.0), "the Dask cluster failed"),
         (MemoryError(), "memory ran out, in this process or on a worker"),
         (OSError(errno.ENOSPC, "No space left", "/data/out"), "left on the disk of /data/out"),
