@@ -196,6 +196,7 @@ class Simulation:
     outbreaks: int
     seed: int
     per_year: float = PER_YEAR  # false alarms that are accepted
+    share: float | None = None  # of all alarms, accepted instead
     killed: float = KILLED  # the share of sweeps that are killed and started again
 
 
@@ -207,13 +208,19 @@ def bench_sweeps(
     progress: Progress,
 ) -> list[Row]:
     """Simulate the days, and return rows for the outbreaks, the false alarms and the times."""
-    overrides = (f"sweep.false_alarms.per_year={asked.per_year}", *overrides)
+    per_year = asked.per_year if asked.share is None else "null"
+    share = "null" if asked.share is None else asked.share
+    key = "sweep.false_alarms"
+    overrides = (f"{key}.per_year={per_year}", f"{key}.share={share}", *overrides)
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as scratch:
         home = Path(folder or scratch)
         home.mkdir(parents=True, exist_ok=True)
         world = World.of(asked.seed, asked.days, asked.outbreaks)
         course = simulate(world, home, asked, overrides, sweep, progress)
-        return make_rows(world, course, asked.per_year * asked.days / DAYS_OF_A_YEAR)
+        accepted = asked.per_year * asked.days / DAYS_OF_A_YEAR
+        if asked.share is not None:
+            accepted = asked.share * len(course.found)
+        return make_rows(world, course, accepted)
 
 
 def simulate(

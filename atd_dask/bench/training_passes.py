@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.model import Block, Proportions, WordTable
+from atd_dask.kernels.model import Block, WordTable
 from atd_dask.kernels.passes import LocalPasses, Pass, Passes
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.training import CostTerms, improve_words, start_selection
@@ -110,8 +110,8 @@ def tabulate(now: Measured, before: Measured | None) -> Row:
 def measure_passes(
     passes: Passes, store: CorpusStore, shape: Shape, progress: Progress
 ) -> tuple[Usage, int, int]:
-    """Return what fitting takes, the bytes of a result that comes to the client, and the memory of
-    this process."""
+    """Return what fitting takes, the bytes that a pass sends to the client, and the memory of this
+    process."""
     import psutil
 
     with progress.task(f"train on {store.n_docs:,} documents", FIT_PASSES + 1) as task:
@@ -122,7 +122,9 @@ def measure_passes(
             for _ in range(FIT_PASSES):
                 table, result = _iterate(passes, shared, table, result)
                 task.advance()
-        received = len(pickle.dumps(replace(result, proportions=Proportions.empty(0))))
+        sums = result.expected
+        per_topic = (sums.tokens, sums.proportion, result.anchors, result.anchor_weights)
+        received = len(pickle.dumps((table, per_topic)))
     return usage, received, psutil.Process().memory_info().rss
 
 
@@ -156,9 +158,9 @@ def _hash_model(
         table, result = _iterate(passes, shared, table, result)
         if disturb is not None and index == SAME_PASSES - 2:
             disturb((time.perf_counter() - start) / 2)
-    table = improve_words(result.expected, shared, table, CostTerms())
-    content = hashlib.sha256()
-    for column in (table.indptr, table.topics, table.probabilities, result.expected.mass):
+    table = result.expected.ask(improve_words, shared, table, CostTerms())
+    content = hashlib.sha256(result.log_likelihood.hex().encode())
+    for column in (table.indptr, table.topics, table.probabilities, result.expected.tokens):
         content.update(column.tobytes())
     return content.hexdigest()[:16]
 
@@ -244,7 +246,7 @@ def _begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedMode
     table = start_selection(shared, seeds).table
     for _ in range(ASSIGN_PASSES):
         result = passes.assign(table)
-        table = improve_words(result.expected, shared, None, CostTerms())
+        table = result.expected.ask(improve_words, shared, None, CostTerms())
     return shared, table, passes.assign(table)
 
 
@@ -252,6 +254,6 @@ def _iterate(
     passes: Passes, shared: SharedModel, table: WordTable, before: Pass
 ) -> tuple[WordTable, Pass]:
     """Update the words, then fit all documents."""
-    table = improve_words(before.expected, shared, table, CostTerms())
+    table = before.expected.ask(improve_words, shared, table, CostTerms())
     slope = 0.5 * table.specific_words() / np.maximum(before.expected.tokens, 1)
     return table, passes.fit(table, before.proportions, slope, before.anchors)

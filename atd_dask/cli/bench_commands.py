@@ -321,6 +321,11 @@ def bench_scheduler(
 @click.option("--outbreaks", default=8, help="How many unusual topics appear.")
 @click.option("--per-year", default=2.0, help="How many false alarms per year to accept.")
 @click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Accept this share of all alarms instead.",
+)
+@click.option(
     "--killed",
     default=1 / 3,
     show_default="a third",

@@ -7,15 +7,16 @@ cluster allows, and the bytes are those of passes in one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, hold
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, align_arrays, hold
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -30,7 +31,10 @@ from atd_dask.kernels.passes import (
     place_anchors,
     split_rows,
 )
-from atd_dask.kernels.statistics import count_words
+from atd_dask.kernels.statistics import ExpectedCounts, count_words
+
+# Values that are remembered: the shared model, the words of topics before and after a pass.
+MOST_RECENT = 4
 
 # Levels of the tree that a task adds up, at most: a group has up to 64 blocks.
 MOST_LEVELS = 2
@@ -74,6 +78,30 @@ def choose_levels(n_blocks: int, least_groups: int) -> int:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """How blocks are cut into groups, all subtrees: as many large ones for each thread, and small
+    ones, of one level less, for what is left. So all threads have about as much to do."""
+
+    large: Sequence[range]  # of blocks
+    small: Sequence[range]
+    n_levels: int  # of the large ones
+
+    @classmethod
+    def of(cls, n_blocks: int, n_threads: int, least_groups: int) -> Grouping:
+        n_levels = choose_levels(n_blocks, least_groups)
+        size = BRANCHES**n_levels
+        n_large = n_blocks // size // n_threads * n_threads if n_levels else n_blocks
+        large = [range(n * size, (n + 1) * size) for n in range(n_large)]
+        rest, part = range(n_large * size, n_blocks), max(size // BRANCHES, 1)
+        return cls(large, [rest[n : n + part] for n in range(0, len(rest), part)], n_levels)
+
+    def __iter__(self) -> Iterator[tuple[range, int]]:
+        """Yield the blocks of each group, and its levels."""
+        yield from ((group, self.n_levels) for group in self.large)
+        yield from ((group, self.n_levels - 1) for group in self.small)
+
+
+@dataclass(frozen=True)
 class ProportionsOnWorkers:
     """Proportions that stay where their blocks were fitted. If a worker is lost, Dask recomputes
     them, starting with the first pass of their order."""
@@ -93,27 +121,67 @@ class ProportionsOnWorkers:
         return [start for bounds in self.bounds for start in bounds[:-1].tolist()]
 
 
+class SentValues:
+    """The last values that were sent to a cluster or computed there, which are not sent again."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._recent: deque[tuple[Any, Any]] = deque(maxlen=MOST_RECENT)
+
+    def send(self, value: Any) -> Any:
+        """Return the handle of a value."""
+        for index, (known, handle) in enumerate(self._recent):
+            if known is value:
+                del self._recent[index]
+                return self.note(value, handle)
+        return self.note(value, self._runner.send(value))
+
+    def note(self, value: Any, handle: Any) -> Any:
+        """Remember the handle of a value; return the handle."""
+        self._recent.append((value, handle))
+        return handle
+
+
+@dataclass(frozen=True)
+class CountsOnWorkers:
+    """Expected counts of a corpus that stay where they were added up."""
+
+    runner: Runner
+    sent: SentValues
+    whole: Any  # the handle of a pass
+    tokens: Ints
+    proportion: Floats
+
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+        handles = [self.sent.send(value) for value in given]
+        answer = self.runner.derive(ask_counts, self.whole, step, *handles)
+        table: WordTable = self.runner.fetch(answer)
+        self.sent.note(table, answer)
+        return table
+
+
 class ClusterPasses:
     """Passes with a task for each group of blocks.
 
     The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
-    a worker that had them is lost. Statistics are added on the workers; only one sum is sent to the
-    client.
+    a worker that had them is lost. Statistics are added on the workers, and the words of topics are
+    chosen where the sum is; only totals and the new model are sent to the client.
     """
 
     def __init__(self, runner: Runner, corpus: Corpus) -> None:
         self._runner = runner
+        self._sent = SentValues(runner)
         self._corpus = corpus
         self.n_words = corpus.n_words
 
     def __enter__(self) -> Self:
         starts = self._corpus.block_starts
         n_blocks = len(starts) - 1
-        n_levels = choose_levels(n_blocks, self._runner.count_slots())
-        size = BRANCHES**n_levels
-        groups = [range(n, min(n + size, n_blocks)) for n in range(0, n_blocks, size)]
-        self._bounds = [starts[group.start : group.stop + 1] for group in groups]
-        self._groups = self._runner.keep(read_group, (self._corpus, n_levels), groups)
+        n_threads, n_slots = self._runner.count_threads(), self._runner.count_slots()
+        self._grouping = Grouping.of(n_blocks, n_threads, n_slots)
+        groups = list(self._grouping)
+        self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks, _ in groups]
+        self._groups = self._runner.keep(read_group, self._corpus, groups)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -129,11 +197,13 @@ class ClusterPasses:
 
     def count_words(self) -> Ints:
         counts = self._runner.keep_all(count_in_group, self._groups, self.n_words)
-        totals: Ints = self._runner.reduce(add_totals, counts, None, BRANCHES)
-        return totals
+        whole = self._reduce(add_totals, counts, None)
+        (totals,) = self._runner.ask(hold, whole, [(0, None)])
+        return cast(Ints, totals)
 
     def assign(self, table: WordTable) -> Pass:
-        return self._add_up(self._runner.keep_all(assign_group, self._groups, table))
+        tables = self._send_to_all(table)
+        return self._add_up(self._runner.keep_all(assign_group, self._groups, None, tables))
 
     def fit(
         self,
@@ -149,19 +219,36 @@ class ClusterPasses:
             starts = self._runner.keep(hold_part, None, parts)
         else:
             starts = self._runner.keep(read_parts, start, self._bounds)
-        given = (table, slope, anchors)
-        return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts))
+        given, tables = (slope, anchors), self._send_to_all(table)
+        return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts, tables))
+
+    def _send_to_all(self, table: WordTable) -> RemoteResults:
+        handle = self._sent.send(table)
+        return RemoteResults([handle] * len(self._bounds), None)
+
+    def _reduce(self, step: Callable[..., Any], parts: RemoteResults, shared: Any) -> RemoteResults:
+        """Combine a result of each group in the tree over the blocks: first those of small groups,
+        which are a level below the others."""
+        n_large = len(self._grouping.large)
+        small = RemoteResults(parts.results[n_large:], parts.shared)
+        rest = self._runner.combine_some(step, small, shared, BRANCHES)
+        level = RemoteResults([*parts.results[:n_large], *rest.results], parts.shared)
+        return self._runner.reduce(step, level, shared, BRANCHES)
 
     def _add_up(self, parts: RemoteResults) -> Pass:
         kept = self._runner.keep_all(take_proportions, parts, None)
-        whole: Pass = self._runner.reduce(add_parts, parts, self.n_words, BRANCHES)
+        whole = self._reduce(add_parts, parts, self.n_words)
+        totals: Pass
+        (totals,) = self._runner.ask(take_totals, whole, [(0, None)])
+        sums, (handle,) = totals.expected, whole.results
+        counts = CountsOnWorkers(self._runner, self._sent, handle, sums.tokens, sums.proportion)
         held = ProportionsOnWorkers(self._runner, kept, self._bounds)
-        return replace(whole, proportions=held)
+        return replace(totals, proportions=held, expected=counts)
 
 
-def read_group(given: tuple[Corpus, int], group: Sequence[int]) -> BlockGroup:
-    corpus, n_levels = given
-    return BlockGroup([corpus.block(index) for index in group], n_levels)
+def read_group(corpus: Corpus, group: tuple[range, int]) -> BlockGroup:
+    blocks, n_levels = group
+    return BlockGroup([corpus.block(index) for index in blocks], n_levels)
 
 
 def take_documents(group: BlockGroup, _: None, rows: Ints) -> Block:
@@ -179,12 +266,16 @@ def add_totals(parts: Sequence[Ints], _: None) -> Ints:
     return totals
 
 
-def assign_group(group: BlockGroup, table: WordTable) -> Pass:
+def assign_group(group: BlockGroup, _: None, table: WordTable) -> Pass:
+    table = align_arrays(table)
     return group.add([assign_pass(block, table) for block in group.blocks], table.n_words)
 
 
-def fit_group(group: BlockGroup, given: tuple[WordTable, Floats, Ints], start: Proportions) -> Pass:
-    table, slope, anchors = given
+def fit_group(
+    group: BlockGroup, given: tuple[Floats, Ints], start: Proportions, table: WordTable
+) -> Pass:
+    slope, anchors = given
+    table = align_arrays(table)
     here = align(start)  # it may come from another worker
     parts = []
     for block, (first, last) in zip(group.blocks, pairwise(group.starts.tolist()), strict=True):
@@ -199,6 +290,17 @@ def take_proportions(part: Pass, _: None) -> Proportions | ComputedProportions:
 
 def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
     return add_passes(parts, n_words)
+
+
+def take_totals(whole: Pass, _: None) -> Pass:
+    """Return a pass without what grows with the documents or the vocabulary."""
+    assert isinstance(whole.expected, ExpectedCounts)
+    nothing = Proportions.empty(0)
+    return replace(whole, proportions=nothing, expected=whole.expected.totals())
+
+
+def ask_counts(whole: Pass, step: Callable[..., WordTable], *given: Any) -> WordTable:
+    return whole.expected.ask(step, *(align_arrays(value) for value in given))
 
 
 def hold_part(_: None, part: Proportions) -> Proportions:

@@ -33,15 +33,23 @@ from atd_dask.kernels.vectors import (
     find_idf,
 )
 
-# The largest batch that goes to every worker: 64 MB, and half as much again for a growth.
-SMALL_ENTRIES = 2**22
+# The largest batch that goes to every worker: 600 MB with its vectors. A search asks hundreds of
+# short questions one after the other, so it is far cheaper where all documents are.
+SMALL_ENTRIES = 2**24
 
-# The most entries of normal documents that are sent with a search: 32 MB.
-NORMAL_ENTRIES = 2**21
+# As many entries of normal documents go along with a search as the batch has, within these bounds:
+# then they say as much about what is usual as the batch does about what is in excess.
+LEAST_NORMAL_ENTRIES = 2**21
+MOST_NORMAL_ENTRIES = 2**24
 
 
 def is_small(batch: Corpus) -> bool:
     return batch.n_entries <= SMALL_ENTRIES
+
+
+def limit_normal(n_entries: int) -> int:
+    """Return how many entries of normal documents a batch of `n_entries` is compared with."""
+    return min(max(n_entries, LEAST_NORMAL_ENTRIES), MOST_NORMAL_ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def open_vectors(
     """Make the vectors of a batch and of evenly spaced normal documents, as many as fit. Words that
     the normal documents lack count only if `unseen`."""
     n_words = max(test.n_words, normal.n_words)
-    step = max(-(-normal.n_entries // NORMAL_ENTRIES), 1)
+    step = max(-(-normal.n_entries // limit_normal(test.n_entries)), 1)
     chosen = np.arange(0, normal.n_docs, step)
     beside = SomeRows(normal, chosen).rows(0, len(chosen))
     n_with, _ = count_corpus(runner, test, n_words)

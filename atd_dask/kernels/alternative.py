@@ -162,7 +162,7 @@ def train_topic(context, indptr, terms, counts):
             words[n_occurring] = word
             places[word] = n_occurring
             n_occurring += 1
-    work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring)
+    work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring, 0)
     for index in range(n_occurring):
         fill_column(table, work, words[index], index)
     if context.lda:
@@ -180,6 +180,7 @@ def train_topic(context, indptr, terms, counts):
         theta[d, 0] = 1.0
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
+    margin = np.zeros(2)
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
@@ -188,7 +189,7 @@ def train_topic(context, indptr, terms, counts):
     for _ in range(MAX_ITERATIONS):
         if not context.lda:
             cost = SwitchCost(np.int64(tokens), n_words, 1.0)
-            n_on = sweep_topic(words, x, on, model, cost, n_on, np.int64(SWEEPS))
+            n_on = sweep_topic(words, x, on, model, cost, n_on, margin, np.int64(SWEEPS))
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):

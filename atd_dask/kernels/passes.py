@@ -14,7 +14,13 @@ from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.fitting import assign_block, fit_block
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
-from atd_dask.kernels.statistics import ExpectedCounts, add_counts, collect_block, count_words
+from atd_dask.kernels.statistics import (
+    ExpectedCounts,
+    HeldCounts,
+    add_counts,
+    collect_block,
+    count_words,
+)
 
 # How many passes are added at a time. The sum over a corpus is a tree over its blocks in order. Its
 # shape depends only on the number of blocks, so any worker can add any part of it.
@@ -43,7 +49,7 @@ class Pass:
 
     proportions: Proportions | ComputedProportions
     n_active: int  # topics of documents
-    expected: ExpectedCounts
+    expected: HeldCounts
     log_likelihood: float
     cost: float  # Σ_d log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
     n_docs: int  # documents with a known word
@@ -144,7 +150,10 @@ def place_anchors(part: Pass, start: int) -> Pass:
 def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
     """Return the sum of passes over parts of a corpus, in order, without the proportions."""
     log_likelihood = cost = 0.0
+    counts = []
     for part in parts:
+        assert isinstance(part.expected, ExpectedCounts)
+        counts.append(part.expected)
         log_likelihood += part.log_likelihood
         cost += part.cost
     weights = np.stack([part.anchor_weights for part in parts])
@@ -153,7 +162,7 @@ def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
     return Pass(
         Proportions.empty(0),
         sum(part.n_active for part in parts),
-        add_counts([part.expected for part in parts], n_words),
+        add_counts(counts, n_words),
         log_likelihood,
         cost,
         sum(part.n_docs for part in parts),

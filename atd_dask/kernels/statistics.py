@@ -6,22 +6,44 @@ nor their sum grows with topics × vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from atd_dask.kernels.jit import kernel
+from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import mix
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
 from atd_dask.kernels.workspaces import (
     load_document,
     longest_document,
     look_up_row,
-    make_workspace,
+    make_shared_workspace,
 )
 
 # j = topics, e = (topic, word) pairs with mass
+
+# The words of a topic are marked in machine words of 64 bits. The lowest bit of one, times this de
+# Bruijn number, has its index in the upper six bits, by way of `BIT_INDEX`.
+BITS = 64
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+BIT_INDEX = np.zeros(BITS, np.int64)
+for _bit in range(BITS):
+    BIT_INDEX[(int(DE_BRUIJN) << _bit) % 2**BITS >> 58] = _bit
+
+
+class HeldCounts(Protocol):
+    """Expected counts that may be elsewhere, with their totals here."""
+
+    @property
+    def tokens(self) -> Ints: ...
+
+    @property
+    def proportion(self) -> Floats: ...
+
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+        """Return step(counts, *given), computed where the counts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,137 +60,175 @@ class ExpectedCounts:
     def n_topics(self) -> int:
         return len(self.tokens)
 
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+        return step(self, *given)
+
+    def totals(self) -> ExpectedCounts:
+        """Return the same without the words."""
+        indptr = np.zeros_like(self.indptr)
+        return replace(self, indptr=indptr, words=self.words[:0], mass=self.mass[:0])
+
     def __sizeof__(self) -> int:
         arrays = (self.indptr, self.words, self.mass, self.tokens, self.proportion)
         return sum(array.nbytes for array in arrays)
 
 
+@inner_kernel
+def _add(word, mass, sums, marks):
+    marks[word // BITS] |= np.uint64(1) << np.uint64(word % BITS)
+    sums[word] += mass
+
+
+@inner_kernel
+def _take_sums(sums, marks, out_words, out_mass, size):
+    """Move the sums of a topic to the end of what is returned, in the order of words; return how
+    much that is now."""
+    for index in range(len(marks)):
+        left = marks[index]
+        while left != np.uint64(0):
+            lowest = left & (~left + np.uint64(1))
+            left ^= lowest
+            word = index * BITS + BIT_INDEX[(lowest * DE_BRUIJN) >> np.uint64(58)]
+            out_words[size] = word
+            out_mass[size] = sums[word]
+            sums[word] = 0.0
+            size += 1
+        marks[index] = np.uint64(0)
+    return size
+
+
 @kernel
-def _sparse_rows(n_topics, n_words, keys_indptr, keys_words, keys_mass):
-    """Add up runs of (word, mass) by topic; keys_indptr[j] lists the runs of topic j in order."""
-    mass = np.zeros(n_words)
-    seen = np.zeros(n_words, np.bool_)
+def _add_runs(n_words, bounds, words, mass):
+    """Add up runs of (word, mass), in order. Those of topic j begin at bounds[:, j]."""
+    n_topics = bounds.shape[1] - 1
+    sums = np.zeros(n_words)
+    marks = np.zeros(n_words // BITS + 1, np.uint64)
     out_indptr = np.zeros(n_topics + 1, np.int64)
-    out_words = np.zeros(len(keys_words), np.int32)
-    out_mass = np.zeros(len(keys_words))
+    out_words = np.empty(len(words), np.int32)
+    out_mass = np.empty(len(words))
     size = 0
     for j in range(n_topics):
-        for e in range(keys_indptr[j], keys_indptr[j + 1]):
-            seen[keys_words[e]] = True
-            mass[keys_words[e]] += keys_mass[e]
-        for word in range(n_words):
-            if seen[word]:
-                out_words[size] = word
-                out_mass[size] = mass[word]
-                mass[word] = 0.0
-                seen[word] = False
-                size += 1
+        for run in range(len(bounds)):
+            for e in range(bounds[run, j], bounds[run, j + 1]):
+                _add(words[e], mass[e], sums, marks)
+        size = _take_sums(sums, marks, out_words, out_mass, size)
         out_indptr[j + 1] = size
-    return out_indptr, out_words, out_mass
+    return out_indptr, out_words[:size].copy(), out_mass[:size].copy()
 
 
 @kernel
-def _collect_block(indptr, terms, counts, table, theta_indptr, topics, theta):
-    n_topics = table.n_topics
-    n_docs = len(indptr) - 1
-    work = make_workspace(n_topics, longest_document(indptr))
-    starts = np.zeros(n_topics + 1, np.int64)
-    ends = np.zeros(n_topics, np.int64)
-    tokens = np.zeros(n_topics, np.int64)
-    proportion = np.zeros(n_topics)
-    for d in range(n_docs):
-        length = 0
-        for i in range(indptr[d], indptr[d + 1]):
-            if table.shared[terms[i]] > 0.0:
-                length += counts[i]
-        for k in range(theta_indptr[d], theta_indptr[d + 1]):
-            starts[topics[k] + 1] += indptr[d + 1] - indptr[d]
-            tokens[topics[k]] += length
-            proportion[topics[k]] += theta[k]
+def _list_by_topic(theta_indptr, topics, n_topics):
+    """List the documents in which each topic is active, in order, and where in `topics` that is."""
+    indptr = np.zeros(n_topics + 1, np.int64)
+    for topic in topics:
+        indptr[topic + 1] += 1
     for j in range(n_topics):
-        ends[j] = starts[j]
-        starts[j + 1] += starts[j]
-    words = np.zeros(starts[n_topics], np.int32)
-    mass = np.zeros(starts[n_topics])
-    for d in range(n_docs):
-        first = indptr[d]
-        last = indptr[d + 1]
-        m = theta_indptr[d + 1] - theta_indptr[d]
+        indptr[j + 1] += indptr[j]
+    ends = indptr[:-1].copy()
+    documents = np.zeros(len(topics), np.int64)
+    entries = np.zeros(len(topics), np.int64)
+    for d in range(len(theta_indptr) - 1):
+        for k in range(theta_indptr[d], theta_indptr[d + 1]):
+            documents[ends[topics[k]]] = d
+            entries[ends[topics[k]]] = k
+            ends[topics[k]] += 1
+    return indptr, documents, entries
+
+
+@kernel
+def _divide_words(rows, table, theta_indptr, topics, theta):
+    """Divide the words of documents with several topics among them.
+
+    Return the expected counts of known words, and where they begin for each of `topics`.
+    """
+    indptr, terms, counts = rows
+    work = make_shared_workspace(table.n_topics, longest_document(indptr), 0, 0)
+    starts = np.zeros(len(topics), np.int64)
+    size = 0
+    for d in range(len(indptr) - 1):
+        if theta_indptr[d + 1] - theta_indptr[d] > 1:
+            for k in range(theta_indptr[d], theta_indptr[d + 1]):
+                starts[k] = size
+                size += indptr[d + 1] - indptr[d]
+    expected = np.empty(size)
+    for d in range(len(indptr) - 1):
+        start = theta_indptr[d]
+        m = theta_indptr[d + 1] - start
+        if m <= 1:
+            continue
+        first, last = indptr[d], indptr[d + 1]
         n, _ = load_document(table, terms[first:last], counts[first:last], work)
         for a in range(m):
-            work.active[a] = topics[theta_indptr[d] + a]
-            work.theta[a] = theta[theta_indptr[d] + a]
-        if m > 1:
-            for a in range(m):
-                look_up_row(table, work, work.active[a], n)
-            mix(work.rows, work.active, work.theta, work.p, m, n)
+            work.active[a] = topics[start + a]
+            work.theta[a] = theta[start + a]
+            look_up_row(table, work, work.active[a], n)
+        mix(work.rows, work.active, work.theta, work.p, m, n)
         for a in range(m):
-            topic = work.active[a]
-            end = ends[topic]
             for i in range(n):
-                expected = work.counts[i]
-                if m > 1:
-                    expected *= work.theta[a] * work.rows[topic, i] / work.p[i]
-                words[end] = work.words[i]
-                mass[end] = expected
-                end += 1
-            ends[topic] = end
-    return starts, ends, words, mass, tokens, proportion
+                share = work.theta[a] * work.rows[work.active[a], i] / work.p[i]
+                expected[starts[start + a] + i] = work.counts[i] * share
+    return expected, starts
 
 
 @kernel
-def _close_gaps(starts, ends, words, mass):
+def _collect_block(rows, table, theta_indptr, topics, theta):
+    indptr, terms, counts = rows
+    n_topics = table.n_topics
+    n_words = len(table.shared)
+    by_topic, documents, entries = _list_by_topic(theta_indptr, topics, n_topics)
+    expected, starts = _divide_words(rows, table, theta_indptr, topics, theta)
+    tokens = np.zeros(n_topics, np.int64)
+    proportion = np.zeros(n_topics)
+    sums = np.zeros(n_words)
+    marks = np.zeros(n_words // BITS + 1, np.uint64)
+    most = 0
+    for d in documents:
+        most += indptr[d + 1] - indptr[d]
+    out_indptr = np.zeros(n_topics + 1, np.int64)
+    out_words = np.empty(most, np.int32)
+    out_mass = np.empty(most)
     size = 0
-    indptr = np.zeros(len(starts), np.int64)
-    for j in range(len(ends)):
-        for e in range(starts[j], ends[j]):
-            words[size] = words[e]
-            mass[size] = mass[e]
-            size += 1
-        indptr[j + 1] = size
-    return indptr, words[:size], mass[:size]
+    for j in range(n_topics):
+        for e in range(by_topic[j], by_topic[j + 1]):
+            d, k = documents[e], entries[e]
+            alone = theta_indptr[d + 1] - theta_indptr[d] == 1
+            i = starts[k]
+            proportion[j] += theta[k]
+            for place in range(indptr[d], indptr[d + 1]):
+                word = terms[place]
+                if table.shared[word] <= 0.0:
+                    continue
+                tokens[j] += counts[place]
+                if alone:
+                    _add(word, float(counts[place]), sums, marks)
+                else:
+                    _add(word, expected[i], sums, marks)
+                    i += 1
+        size = _take_sums(sums, marks, out_words, out_mass, size)
+        out_indptr[j + 1] = size
+    return out_indptr, out_words[:size].copy(), out_mass[:size].copy(), tokens, proportion
 
 
 def collect_block(block: Block, table: WordTable, proportions: Proportions) -> ExpectedCounts:
     """Do the E-step on a block."""
-    starts, ends, words, mass, tokens, proportion = _collect_block(
-        *block.arrays, table, proportions.indptr, proportions.topics, proportions.theta
-    )
-    runs = _close_gaps(starts, ends, words, mass)
-    return _add_runs(table.n_topics, table.n_words, runs, tokens, proportion)
+    columns = _collect_block(block.arrays, table, *proportions.arrays)
+    return ExpectedCounts(*columns)
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
     """Return the sum over blocks, in order."""
-    n_topics = parts[0].n_topics
-    indptr = np.zeros(n_topics + 1, np.int64)
-    np.cumsum(sum(np.diff(part.indptr) for part in parts), out=indptr[1:])
-    words = np.concatenate([_by_topic(parts, j, "words") for j in range(n_topics)])
-    mass = np.concatenate([_by_topic(parts, j, "mass") for j in range(n_topics)])
-    tokens = np.zeros(n_topics, np.int64)
-    proportion = np.zeros(n_topics)
+    sizes = [len(part.words) for part in parts]
+    offsets = np.cumsum([0, *sizes[:-1]])
+    bounds = np.stack([part.indptr for part in parts]) + offsets[:, np.newaxis]
+    words = np.concatenate([part.words for part in parts])
+    mass = np.concatenate([part.mass for part in parts])
+    tokens = np.zeros(parts[0].n_topics, np.int64)
+    proportion = np.zeros(parts[0].n_topics)
     for part in parts:
         tokens += part.tokens
         proportion += part.proportion
-    return _add_runs(n_topics, n_words, (indptr, words, mass), tokens, proportion)
-
-
-def _add_runs(
-    n_topics: int,
-    n_words: int,
-    runs: tuple[Ints, Topics, Floats],
-    tokens: Ints,
-    proportion: Floats,
-) -> ExpectedCounts:
-    indptr, words, mass = _sparse_rows(n_topics, n_words, *runs)
-    size = indptr[-1]
-    return ExpectedCounts(indptr, words[:size].copy(), mass[:size].copy(), tokens, proportion)
-
-
-def _by_topic(parts: Sequence[ExpectedCounts], topic: int, name: str) -> Floats:
-    return np.concatenate(
-        [getattr(part, name)[part.indptr[topic] : part.indptr[topic + 1]] for part in parts]
-    )
+    indptr, words, mass = _add_runs(n_words, bounds, words, mass)
+    return ExpectedCounts(indptr, words, mass, tokens, proportion)
 
 
 def count_words(block: Block, n_words: int) -> Ints:

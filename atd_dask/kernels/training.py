@@ -261,7 +261,8 @@ def _assign(
         table = drop_topics(table, unused)
     if state.iteration < -1:
         first = state.iteration == -FIRST_ROUNDS
-        table = improve_words(result.expected, shared, None if first else table, terms)
+        before = None if first else table
+        table = result.expected.ask(improve_words, shared, before, terms)
     return replace(state, table=table, iteration=state.iteration + 1, start=Start.after(result))
 
 
@@ -286,7 +287,7 @@ def _iterate(
     iteration = state.iteration + 1
     small = state.bic - bic <= convergence.tolerance * abs(bic)
     if iteration < convergence.max_iterations and not (small and iteration >= MIN_ITERATIONS):
-        table = improve_words(result.expected, shared, table, terms)
+        table = result.expected.ask(improve_words, shared, table, terms)
         start = Start.after(result)
         return replace(state, table=table, iteration=iteration, start=start, bic=bic)
     record = OrderRecord(
@@ -301,7 +302,7 @@ def _iterate(
     least = min((other.bic for other in state.records), default=math.inf)
     if bic < least:
         switches = WordSwitches.of(table)
-        best = estimate_words(result.expected, shared, switches, LEAST_MASS_OF_NEW)
+        best = result.expected.ask(estimate_words, shared, switches, LEAST_MASS_OF_NEW)
     ended = replace(state, records=(*state.records, record), best=best, start=None, bic=math.inf)
     if state.again:
         pays = least - bic > WORTH_A_START * convergence.tolerance * abs(bic)

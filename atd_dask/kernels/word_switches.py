@@ -74,19 +74,20 @@ def gain_limit(x, shared, other_mass, other_shared):
 
 
 @inner_kernel
-def flips(on, n_mine, x, shared, all_mass, all_shared, cost_on, cost_off):
-    """Return whether the switch of a word flips; the `all_` sums are over the words that are on."""
-    if shared <= 0.0:
-        return False
+def weigh_switch(on, n_mine, x, shared, all_mass, all_shared, cost_on):
+    """Return what a word gains by being on, given the others; the `all_` sums are over the words
+    that are on. It is infinite for a word that has to stay on. A word that is off and gains no more
+    than its cost may have a larger value, up to the cost."""
     if on:
         others = all_shared - shared
         rest = all_mass - x
-        if n_mine <= LEAST_WORDS or others <= 0.0 or rest <= 0.0:
-            return False
-        return switch_gain(x, shared, rest, others) < cost_off
-    if all_mass <= 0.0 or gain_limit(x, shared, all_mass, all_shared) <= cost_on:
-        return False
-    return switch_gain(x, shared, all_mass, all_shared) > cost_on
+        if n_mine <= LEAST_WORDS or shared <= 0.0 or others <= 0.0 or rest <= 0.0:
+            return math.inf
+        return switch_gain(x, shared, rest, others)
+    if shared <= 0.0 or all_mass <= 0.0:
+        return -math.inf
+    limit = gain_limit(x, shared, all_mass, all_shared)
+    return limit if limit <= cost_on else switch_gain(x, shared, all_mass, all_shared)
 
 
 class SharedModel(NamedTuple):
@@ -117,13 +118,15 @@ class SwitchCost(NamedTuple):
 
 
 @inner_kernel
-def sweep_topic(words, x, on, model, cost, n_on, max_sweeps):
+def sweep_topic(words, x, on, model, cost, n_on, margin, max_sweeps):
     """Sweep over the switches `on` of one topic, at most until none changes; return `n_on`, the
     number of switches that are on in all topics.
 
     `words` are those that occur in the topic, with expected counts in x (0 for all others). A sweep
     visits them in order, then the other words in descending order of their shared probability, as
-    far as their absence can pay.
+    far as their absence can pay. `margin` becomes the largest gain of a word that stays off and the
+    least of one that stays on: no switch changes as long as these are on the same sides of its
+    costs.
     """
     shared, by_shared, rank = model
     n_words = len(shared)
@@ -142,6 +145,8 @@ def sweep_topic(words, x, on, model, cost, n_on, max_sweeps):
     cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
     for _ in range(max_sweeps):
         changed = False
+        margin[0] = -math.inf
+        margin[1] = math.inf
         for e in range(len(words) + n_words):
             if e < len(words):
                 word = words[e]
@@ -149,9 +154,16 @@ def sweep_topic(words, x, on, model, cost, n_on, max_sweeps):
                 word = by_shared[e - len(words)]
                 if x[word] > 0.0:
                     continue
-            if not flips(
-                on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on, cost_off
-            ):
+            gain = weigh_switch(
+                on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on
+            )
+            if on[word]:
+                flips = gain < cost_off
+                margin[1] = min(margin[1], gain)
+            else:
+                flips = gain > cost_on
+                margin[0] = max(margin[0], gain)
+            if not flips:
                 if e - len(words) >= depth:
                     break
                 continue
@@ -166,12 +178,16 @@ def sweep_topic(words, x, on, model, cost, n_on, max_sweeps):
             cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
         if not changed:
             break
+    if changed:
+        margin[0] = math.inf
     return n_on
 
 
 @kernel
-def _switch_words(indptr, words, mass, tokens, model, on_indptr, on_words, weight):
-    """Sweep over the switches of every topic once; return the words that are on."""
+def _switch_words(expected, model, on_indptr, on_words, weight, margins):
+    """Sweep over the switches of every topic, but of those that `margins` from the last time show
+    to be settled; return the words that are on."""
+    indptr, words, mass, tokens = expected
     n_topics = len(tokens)
     n_words = len(model.probabilities)
     n_on = len(on_words)
@@ -181,15 +197,23 @@ def _switch_words(indptr, words, mass, tokens, model, on_indptr, on_words, weigh
     on = np.zeros(n_words, np.bool_)
     x = np.zeros(n_words)
     for j in range(n_topics):
+        if size + n_words > len(new_words):
+            new_words = enlarge(new_words, size, n_words)
+        base = 0.5 * math.log(tokens[j] / (2 * math.pi))
+        cost_on, cost_off = switch_costs(base, n_on, n_topics * n_words, weight)
+        if margins[j, 0] <= cost_on and margins[j, 1] >= cost_off:
+            for e in range(on_indptr[j], on_indptr[j + 1]):
+                new_words[size] = on_words[e]
+                size += 1
+            new_indptr[j + 1] = size
+            continue
         mine = words[indptr[j] : indptr[j + 1]]
         for e in range(indptr[j], indptr[j + 1]):
             x[words[e]] = mass[e]
         for e in range(on_indptr[j], on_indptr[j + 1]):
             on[on_words[e]] = True
         cost = SwitchCost(tokens[j], n_topics * n_words, weight)
-        n_on = sweep_topic(mine, x, on, model, cost, n_on, np.int64(MAX_SWEEPS))
-        if size + n_words > len(new_words):
-            new_words = enlarge(new_words, size, n_words)
+        n_on = sweep_topic(mine, x, on, model, cost, n_on, margins[j], np.int64(MAX_SWEEPS))
         for word in range(n_words):
             if on[word]:
                 new_words[size] = word
@@ -298,16 +322,11 @@ def switch_words(
     The topics share the cost of encoding which words are on, so they are visited again until none
     of them changes.
     """
+    columns = (expected.indptr, expected.words, expected.mass, expected.tokens)
+    margins = np.full((expected.n_topics, 2), np.inf)
     for _ in range(MAX_SWEEPS):
         indptr, words = _switch_words(
-            expected.indptr,
-            expected.words,
-            expected.mass,
-            expected.tokens,
-            shared,
-            switches.indptr,
-            switches.words,
-            entropy_weight,
+            columns, shared, switches.indptr, switches.words, entropy_weight, margins
         )
         words = words[: indptr[-1]].copy()
         settled = np.array_equal(indptr, switches.indptr) and np.array_equal(words, switches.words)

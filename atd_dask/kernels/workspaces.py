@@ -12,6 +12,9 @@ from atd_dask.kernels.model import Floats, Ints, Topics
 
 # n = distinct words of a document, m = active topics, j = all topics
 
+# How many probabilities of frequent words are kept from one document to the next.
+MOST_KEPT = 2**20
+
 
 class Workspace(NamedTuple):
     """Scratch memory for a document."""
@@ -19,6 +22,8 @@ class Workspace(NamedTuple):
     words: Ints  # n
     counts: Floats  # n
     places: Ints  # n: the rows of the words in `columns`, or -1 if all topics share the word
+    kept: Ints  # words: 1 + the row of a word that is kept for the next document, or 0
+    n_kept: Ints  # 1
     columns: Floats  # places × j: probabilities of words in every topic
     rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
@@ -26,7 +31,9 @@ class Workspace(NamedTuple):
     theta: Floats  # m
     g: Floats  # m
     all_g: Floats  # j
-    spent: Ints  # j: tried since the last change
+    marked: Ints  # j: topics that are on, or were tried
+    candidates: Topics  # j: topics to try, the most promising first
+    surplus: Floats  # j: the most that each of them could gain
     trial_p: Floats  # n
     trial_active: Topics  # m
     trial_theta: Floats  # m
@@ -38,11 +45,19 @@ class Workspace(NamedTuple):
 @kernel
 def make_workspace(n_topics, longest):
     """Make a workspace for documents one after the other, each with its own columns."""
-    return make_shared_workspace(n_topics, longest, longest)
+    return make_shared_workspace(n_topics, longest, longest, 0)
 
 
 @kernel
-def make_shared_workspace(n_topics, longest, n_places):
+def make_keeping_workspace(n_topics, longest, n_words, n_docs):
+    """Make a workspace for many documents; columns of words that occur early, so the frequent ones,
+    are kept."""
+    n_kept = min(MOST_KEPT // n_topics, n_words) if n_docs > 1 else 0
+    return make_shared_workspace(n_topics, longest, n_kept + longest, n_words if n_kept else 0)
+
+
+@kernel
+def make_shared_workspace(n_topics, longest, n_places, n_words):
     """Make a workspace for documents that share their columns."""
     log_choose = np.zeros(n_topics + 1)
     for m in range(1, n_topics + 1):
@@ -51,6 +66,8 @@ def make_shared_workspace(n_topics, longest, n_places):
         np.zeros(longest, np.int64),
         np.zeros(longest),
         np.zeros(longest, np.int64),
+        np.zeros(n_words, np.int64),
+        np.zeros(1, np.int64),
         np.zeros((n_places, n_topics)),
         np.zeros((n_topics, longest)),
         np.zeros(longest),
@@ -59,6 +76,8 @@ def make_shared_workspace(n_topics, longest, n_places):
         np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics, np.int64),
+        np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
         np.zeros(longest),
         np.zeros(n_topics, np.int32),
         np.zeros(n_topics),
@@ -105,14 +124,22 @@ def fill_columns(table, extra, work, n):
     the last one of the table, if the workspace has one. Without it, words that no topic has for its
     own are left out: they are many, and add the same to every topic."""
     has_extra = len(work.rows) > table.n_topics
+    most_kept = len(work.columns) - len(work.words)
     for i in range(n):
         word = work.words[i]
-        work.places[i] = -1
-        if has_extra or table.indptr[word] < table.indptr[word + 1]:
-            work.places[i] = i
-            fill_column(table, work, word, i)
+        place = -1
+        if most_kept > 0 and work.kept[word] > 0:
+            place = work.kept[word] - 1
+        elif has_extra or table.indptr[word] < table.indptr[word + 1]:
+            place = most_kept + i
+            if work.n_kept[0] < most_kept:
+                place = work.n_kept[0]
+                work.n_kept[0] += 1
+                work.kept[word] = place + 1
+            fill_column(table, work, word, place)
+        work.places[i] = place
         if has_extra:
-            work.columns[i, table.n_topics] = extra[word]
+            work.columns[place, table.n_topics] = extra[word]
 
 
 @inner_kernel

@@ -13,6 +13,7 @@ from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.shards import NewTopic, ShardedBatch
 from atd_dask.documents import CountBatch
+from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.cluster_growth import BicRule
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.corpus import CorpusStore
@@ -27,6 +28,7 @@ from tests.distribution.test_detection import (
     problem,  # noqa: F401
     rules,
 )
+from tests.kernels.strategies import make_block
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,18 @@ def cut(monkeypatch):
     monkeypatch.setattr(vector_batches, "SMALL_ENTRIES", 0)
     monkeypatch.setattr(shards, "BLOCKS_PER_SHARD", 2)
     monkeypatch.setattr(replicates, "DOCUMENTS_AT_ONCE", 1200)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "n_normal"), [(2**21, 2**24, 120), (1, 2**24, 40), (1, 70, 10)]
+)
+def test_a_batch_is_compared_with_as_many_normal_documents(monkeypatch, least, most, n_normal):
+    """Forty documents of the batch, and as many of 120 normal ones, within bounds."""
+    monkeypatch.setattr(vector_batches, "LEAST_NORMAL_ENTRIES", least)
+    monkeypatch.setattr(vector_batches, "MOST_NORMAL_ENTRIES", most)
+    batch, normal = (MemoryCorpus(make_block(np.ones((n, 7), int)), 7) for n in (40, 120))
+    with vector_batches.open_vectors(Runner(), batch, normal, True) as vectors:
+        assert vectors.normal.n_docs == n_normal
 
 
 def support_of(found):

@@ -9,11 +9,13 @@ import signal
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
+from atd_dask.distribution.block_passes import MOST_RECENT, Grouping, SentValues, take_totals
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
@@ -284,7 +286,7 @@ def test_a_search_in_blocks_goes_on_from_what_workers_kept(
         assert digest(train_restarts(training, 2, client, checkpointer=checkpointer)) == expected
 
 
-def test_one_sum_comes_to_the_client(training, monkeypatch):
+def test_only_totals_come_to_the_client(training):
     """What the client receives in a pass does not grow with the number of documents."""
     with local_client(2) as client:
         received = []
@@ -299,11 +301,34 @@ def test_one_sum_comes_to_the_client(training, monkeypatch):
                 )
                 table = start_selection(shared, seeds).table
                 whole, here = passes.assign(table), local.assign(table)
-                assert whole.expected.mass.tobytes() == here.expected.mass.tobytes()
-                assert whole.anchors.tolist() == here.anchors.tolist()
-                received.append(len(pickle.dumps(replace(whole, proportions=None))))
-                assert len(pickle.dumps(whole.proportions.part(40, 80))) < received[-1]
-        assert received[1] < 1.5 * received[0]
+                assert summarise(whole) == summarise(here)
+                (sent,) = [take_totals(whole.expected.whole.result(), None)]
+                received.append(len(pickle.dumps(sent)))
+        assert received[1] < 1.1 * received[0]
+
+
+def test_a_value_is_sent_once():
+    class Sender:
+        sent = 0
+
+        def send(self, value):
+            self.sent += 1
+            return f"handle of {value}"
+
+    sender = Sender()
+    values = SentValues(sender)
+    one, other = np.arange(3), np.arange(3)
+    assert values.send(one) is values.send(one)
+    assert sender.sent == 1
+    values.send(other)
+    assert sender.sent == 2, "equal, but another one"
+    assert values.note("computed there", "its handle") == values.send("computed there")
+    for number in range(MOST_RECENT):
+        values.send(one)
+        values.send(f"value {number}")
+    assert sender.sent == 2 + MOST_RECENT, "what is sent again and again is remembered"
+    values.send(other)
+    assert sender.sent == 3 + MOST_RECENT
 
 
 def read_row(corpus, document):
@@ -318,7 +343,7 @@ def training_shared(training):
 
 def summarise(result):
     return (
-        result.expected.mass.tobytes(),
+        result.expected.ask(attrgetter("mass")).tobytes(),
         result.expected.tokens.tolist(),
         result.log_likelihood,
         result.cost,
@@ -336,7 +361,8 @@ def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
     table = start_selection(SharedModel.from_counts(local.count_words()), seeds).table
     rows = np.array([0, 2, 3, 77, 399])
     with local_client(1) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
-        assert {group.result().n_levels for group in passes._groups.results} == {n_levels}
+        levels = {group.result().n_levels for group in passes._groups.results}
+        assert levels == {n_levels, max(n_levels - 1, 0)}
         assert passes.count_words().tolist() == local.count_words().tolist()
         assert passes.take(rows).terms.tolist() == local.take(rows).terms.tolist()
         mine, here = passes.assign(table), local.assign(table)
@@ -350,6 +376,18 @@ def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
                 parts = (one.proportions.part(first, last) for one in (fitted, expected))
                 one, two = ([array.tolist() for array in part.arrays] for part in parts)
                 assert one == two
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 7])
+@pytest.mark.parametrize("n_blocks", [1, 5, 8, 71, 706, 5_000])
+def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
+    groups = list(Grouping.of(n_blocks, n_threads, 3 * n_threads))
+    assert [block for blocks, _ in groups for block in blocks] == list(range(n_blocks))
+    loads = np.zeros(n_threads)
+    for blocks, _ in groups:  # the largest come first
+        loads[loads.argmin()] += len(blocks)
+    smallest = max(len(blocks) for blocks, n_levels in groups if n_levels == groups[-1][1])
+    assert loads.max() - loads.min() <= smallest
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from atd_dask.kernels.fitting import FREE, assign_block, fit_block
 from atd_dask.kernels.word_switches import SharedModel, estimate_words
+from atd_dask.kernels.workspaces import MOST_KEPT
 from tests import naive
 from tests.kernels.strategies import corpora, make_block, make_expected, make_switches, models
 
@@ -96,3 +97,22 @@ def test_a_document_without_known_words_has_no_topic():
     assert np.diff(fit.proportions.indptr)[[0, 2]].tolist() == [0, 0]
     assert fit.lengths.tolist() == [0, 3, 0]
     assert fit.log_likelihoods[[0, 2]].tolist() == [0, 0]
+
+
+def test_documents_are_fitted_alike_together_and_alone():
+    """Together, they keep the probabilities of words that came early, as many as there is room
+    for."""
+    rng = np.random.default_rng(4)
+    n_words = 1_500
+    n_topics = MOST_KEPT // 1_000
+    shared = SharedModel.from_counts(rng.integers(1, 20, n_words))
+    x = rng.gamma(0.5, 10.0, (n_topics, n_words)) + 1e-3
+    u = rng.random(x.shape) < 0.01
+    u[:, :2] = True
+    table = estimate_words(make_expected(x), shared, make_switches(u))
+    block = make_block(rng.poisson(0.3, (12, n_words)))
+    together = fit_block(block, table)
+    alone = [fit_block(block.take(np.array([d])), table) for d in range(len(block))]
+    assert together.log_likelihoods.tolist() == [fit.log_likelihoods[0] for fit in alone]
+    joined = np.concatenate([fit.proportions.theta for fit in alone])
+    assert together.proportions.theta.tolist() == joined.tolist()

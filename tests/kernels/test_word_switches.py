@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atd_dask.kernels import word_switches
-from atd_dask.kernels.word_switches import SharedModel, estimate_words, switch_words
+from atd_dask.kernels.word_switches import (
+    SharedModel,
+    WordSwitches,
+    estimate_words,
+    switch_words,
+)
 from tests import naive
 from tests.kernels.compiled import callable_kernel
 from tests.kernels.strategies import dense_switches, make_expected, make_switches
@@ -90,6 +95,32 @@ def test_sweeps_end_where_no_single_switch_lowers_the_expected_bic(case):
             if other[j].sum() >= word_switches.LEAST_WORDS and x[j, other[j] & after[j]].sum() > 0:
                 value = naive.expected_bic(x, other, shared.probabilities, tokens)
                 assert reached <= value + 1e-7
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_topics_that_are_skipped_would_not_have_changed(seed):
+    """Sweeping over every topic each time, settled or not, ends with the same words."""
+    rng = np.random.default_rng(seed)
+    n_topics, n_words = 8, 60
+    x = rng.gamma(0.3, 12.0, (n_topics, n_words)) + (rng.random((n_topics, n_words)) < 0.5)
+    x[rng.random(x.shape) < 0.3] = 0
+    x[:, 0] += 1
+    expected = make_expected(x, np.ceil(x.sum(axis=1)).astype(np.int64) + 20)
+    shared = SharedModel.from_counts(rng.integers(1, 40, n_words))
+    start = WordSwitches.occurring(expected)
+    columns = (expected.indptr, expected.words, expected.mass, expected.tokens)
+    switches = start
+    for _ in range(word_switches.MAX_SWEEPS):
+        unknown = np.full((n_topics, 2), np.inf)
+        indptr, words = word_switches._switch_words(
+            columns, shared, switches.indptr, switches.words, 1.0, unknown
+        )
+        before, switches = switches, WordSwitches(indptr, words[: indptr[-1]])
+        if np.array_equal(before.words, switches.words):
+            break
+    mine = switch_words(expected, shared, start)
+    assert mine.indptr.tolist() == switches.indptr.tolist()
+    assert mine.words.tolist() == switches.words.tolist()
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -41,3 +41,9 @@ def test_each_worker_keeps_its_share_of_a_large_batch():
     # The documents and their vectors by word, at least.
     assert one > 20 * 100 * n_docs
     assert ten < one / 8
+
+
+def test_a_large_batch_brings_as_many_normal_documents():
+    n_docs = 10**5
+    more = estimate(n_docs, n_docs, 1) - estimate(n_docs, n_docs // 2, 1)
+    assert more > (36 + 20) * 100 * n_docs // 2

@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atd_dask.distribution.engine.keys import task_key
 
 if TYPE_CHECKING:
@@ -106,12 +108,20 @@ class Runner:
         finally:
             self.client.cancel([held, *under_way])
 
-    def derive(self, step: Callable[..., Any], handle: Any, question: Any) -> Any:
-        """Compute step(result, question) where the result is, leave it there, and return its
-        handle."""
+    def derive(self, step: Callable[..., Any], handle: Any, *others: Any) -> Any:
+        """Compute step(result, *others) where the result is, leave it there, and return its handle.
+        The others may be handles too."""
         if self.client is None:
-            return step(handle, question)
-        return self._submit(step, 0, handle, question)
+            return step(handle, *others)
+        return self._submit(step, 0, handle, *others)
+
+    def send(self, value: Any) -> Any:
+        """Send a value, and return its handle."""
+        return value if self.client is None else self._hold(hold, value)
+
+    def fetch(self, handle: Any) -> Any:
+        """Return what a handle stands for."""
+        return handle if self.client is None else align(handle.result())
 
     def _fill(self, under_way: deque[Any], submitted: Iterator[Any]) -> Iterator[None]:
         """Keep as many tasks under way as the cluster has room for; yield while there are any."""
@@ -152,22 +162,27 @@ class Runner:
 
     def reduce(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
-    ) -> Any:
+    ) -> RemoteResults:
         """Combine all kept results: step(results, shared) of several neighbours, then of what that
-        returns, and so on. The tree depends only on the number of results; on a cluster, only its
-        root is sent here."""
-        level = list(kept.results)
-        while len(level) > 1:
-            groups = [level[n : n + n_branches] for n in range(0, len(level), n_branches)]
-            if self.client is None:
-                level = [step(group, shared) for group in groups]
-            else:
-                # Adding results up frees memory, so it comes first.
-                level = [
-                    self._submit(step, number, group, shared, priority=1)
-                    for number, group in enumerate(groups)
-                ]
-        return level[0] if self.client is None else level[0].result()
+        returns, and so on. The tree depends only on the number of results. Its root is kept."""
+        while len(kept.results) > 1:
+            kept = self.combine_some(step, kept, shared, n_branches)
+        return kept
+
+    def combine_some(
+        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
+    ) -> RemoteResults:
+        """Combine kept results, so many neighbours at a time: step(results, shared)."""
+        starts = range(0, len(kept.results), n_branches)
+        groups = [kept.results[start : start + n_branches] for start in starts]
+        if self.client is None:
+            return RemoteResults([step(group, shared) for group in groups], None)
+        # Adding results up frees memory, so it comes first.
+        futures = [
+            self._submit(step, number, group, shared, priority=1)
+            for number, group in enumerate(groups)
+        ]
+        return RemoteResults(futures, None)
 
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
@@ -222,12 +237,13 @@ class Runner:
 
         return wait
 
+    def count_threads(self) -> int:
+        """Return how many tasks run at once, at least 1: a cluster may grow and shrink."""
+        return 1 if self.client is None else max(sum(self.client.nthreads().values()), 1)
+
     def count_slots(self) -> int:
-        """Return how many tasks may be under way: a cluster may grow and shrink."""
-        if self.client is None:
-            return 1
-        threads: int = sum(self.client.nthreads().values())
-        return TASKS_PER_THREAD * max(threads, 1)
+        """Return how many tasks may be under way."""
+        return 1 if self.client is None else TASKS_PER_THREAD * self.count_threads()
 
     def _gather(self, futures: Sequence[Future[Any]], *needed: Future[Any]) -> list[Any]:
         assert self.client is not None
@@ -281,3 +297,12 @@ def align(value: Any) -> Any:
     """Return a copy of a value in memory of its own. What arrives over the wire is unaligned, and
     all kernels would be compiled again for unaligned arrays."""
     return pickle.loads(pickle.dumps(value))  # noqa: S301  it was a pickle before
+
+
+def align_arrays(value: Any) -> Any:
+    """Return a tuple of arrays and other things with all arrays aligned; copy it only if needed."""
+    arrays = (
+        [part for part in value if isinstance(part, np.ndarray)] if isinstance(value, tuple) else []
+    )
+    fine = all(array.flags.aligned and array.flags.writeable for array in arrays)
+    return value if fine else align(value)
