@@ -104,9 +104,10 @@ class RunRecorder:
 
     def _note_cluster(self, client: Client) -> None:
         """Remember the largest size that the cluster had."""
-        now = describe_cluster(client)
-        if self._cluster is None or now.workers >= self._cluster.workers:
-            self._cluster = now
+        with suppress(Exception):  # a stage that needs a lost cluster says so, others do not
+            now = describe_cluster(client)
+            if self._cluster is None or now.workers >= self._cluster.workers:
+                self._cluster = now
 
     def write(self, status: str, error: str | None = None) -> None:
         record = RunRecord(

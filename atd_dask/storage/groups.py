@@ -6,6 +6,7 @@ that readers which do not know the manifest can tell a missing chunk; the reader
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
@@ -20,11 +21,11 @@ import zarr
 from numpy.typing import ArrayLike, NDArray
 from zarr.abc.store import ByteRequest, Store
 from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
-from zarr.storage import WrapperStore
+from zarr.storage import LocalStore, WrapperStore
 
 from atd_dask.errors import DamagedStoreError
 from atd_dask.json_records import Json
-from atd_dask.storage.locations import Location, Partial, name_location
+from atd_dask.storage.locations import Location, Partial, limit_seconds, name_location
 from atd_dask.storage.manifest import (
     ArrayRecord,
     ContentHash,
@@ -302,8 +303,10 @@ class _WritingStore(WrapperStore[Store]):
     async def set(self, key: str, value: Buffer) -> None:
         if key.endswith(METADATA):
             self.metadata[key] = value
-        else:
+        elif isinstance(self._store, LocalStore):
             await super().set(key, value)
+        else:
+            await asyncio.wait_for(super().set(key, value), limit_seconds(len(value)))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         if key not in self.metadata:

@@ -27,9 +27,25 @@ MARK = "atd-dask-output.json"  # marks a folder as ours
 MARK_FORMAT = "atd-dask-output/1"
 _DEPTH = 4  # how deep stores are in an output folder, as in sweeps/0001/corpus/new.zarr
 
+ANSWER = 120.0  # seconds that an object store has to take a small object
+SLOWEST = 2**20  # bytes that it must take in a second
+
 # Stands in for the manifest while a store is written, and while its objects are replaced one by
 # one: the store does not open, but is still recognised as ours.
 UNFINISHED = b'{"format": "atd-dask-unfinished"}\n'
+
+
+def limit_seconds(n_bytes: int) -> float:
+    """Return how long an object store may take to store an object. Its client may wait forever for
+    leave to send the content."""
+    return ANSWER + n_bytes / SLOWEST
+
+
+def put(backend: Any, path: str, content: bytes, **options: Any) -> None:
+    """Write a file. Raises TimeoutError if an object store does not take it in time."""
+    if getattr(backend, "async_impl", False):
+        options["timeout"] = limit_seconds(len(content))
+    backend.pipe_file(path, content, **options)
 
 
 @contextlib.contextmanager
@@ -127,7 +143,7 @@ class Location:
     def write(self, name: str, content: bytes) -> None:
         backend, path = self._backend()
         with _changing(self.url):
-            backend.pipe_file(f"{path}/{name}", content)
+            put(backend, f"{path}/{name}", content)
 
     def files(self) -> dict[str, int]:
         """Return every file below this location with its size, sorted by name."""

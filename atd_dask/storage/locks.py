@@ -29,7 +29,7 @@ from pathlib import Path
 from atd_dask.errors import AtdError, InputError, OutageError
 from atd_dask.outages import explain_outage
 from atd_dask.storage.atomic_files import join, write_file
-from atd_dask.storage.locations import Location
+from atd_dask.storage.locations import Location, put
 
 NAME = "run.lock"
 EXPIRY = 120.0  # seconds without renewal after which a lock is stale
@@ -328,7 +328,7 @@ class FolderLock:
 
         backend, path = fsspec.url_to_fs(join(self._location.url, NAME))
         try:
-            backend.pipe_file(path, content, mode="create")
+            put(backend, path, content, mode="create")
         except FileExistsError:
             return False
         except (TypeError, ValueError, NotImplementedError, OSError):

@@ -13,13 +13,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.chaos import damage, faults, soak
 from tests.chaos.fuzzing import fuzz_apart, make_targets
 from tests.chaos.outcomes import Tally
-from tests.clusters import local_client
+from tests.clusters import calm_client
 
 KINDS = ("fuzz", "damage", "faults", "soak")
 
@@ -29,7 +29,8 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=150_000, help="of fuzzing, over all targets")
     parser.add_argument("--damages", type=int, help="so many of each folder; all by default")
     parser.add_argument("--faults", type=int, help="so many; all by default")
-    parser.add_argument("--match", default="", help="only faults whose description has this")
+    parser.add_argument("--skip", type=int, default=0, help="so many faults, tried before")
+    parser.add_argument("--match", default="", help="damages and faults with this in them")
     parser.add_argument("--detections", type=int, default=200, help="of the soak")
     parser.add_argument("--only", choices=KINDS, help="one kind alone")
     options = parser.parse_args()
@@ -55,35 +56,46 @@ def _try_kinds(
             fuzz_apart(name, -(-options.cases // len(names)), tally)
             _say(f"fuzzed {name}", tally, start)
     if "damage" in kinds:
-        _damage(folder, options.damages, tally, start)
+        _damage(folder, options, tally, start)
     if "faults" in kinds:
         place = folder / "faults"
         place.mkdir()
         cases = [case for case in faults.list_cases() if options.match in str(case)]
-        faults.try_cases(place, damage.choose(cases, options.faults), tally)
+        chosen = damage.choose(cases, options.faults)[options.skip :]
+        faults.try_cases(place, chosen, tally)
     if "soak" in kinds:
         soak.soak(options.detections, tally)
 
 
-def _damage(folder: Path, n: int | None, tally: Tally, start: float) -> None:
-    with local_client(1) as client:
-        for name in ("run", "sweeps"):
-            (folder / name).mkdir()
+def _damage(folder: Path, options: argparse.Namespace, tally: Tally, start: float) -> None:
+    def select(name: str, cases: list[damage.Case]) -> Iterator[damage.Case]:
+        """Yield the cases to try, and say now and then how many have been tried."""
+        matching = [case for case in cases if options.match in f"{name}: {case[0]}: {case[1]}"]
+        chosen = damage.choose(matching, options.damages)
+        for number, case in enumerate(chosen, 1):
+            yield case
+            if number % 100 == 0 or number == len(chosen):
+                _say(f"damaged a {name}, {number:,} of {len(chosen):,} cases", tally, start)
+
+    for name in ("run", "sweeps"):
+        (folder / name).mkdir()
+    with calm_client() as client:
         run = damage.Run(folder / "run", client)
         for origin in (run.finished, run.cut_off):
-            for path, change in damage.choose(run.cases[origin], n):
+            for path, change in select(f"{origin.name} run", run.cases[origin]):
                 run.try_case(origin, path, change, tally)
-            _say(f"damaged a {origin.name} run", tally, start)
+        if options.match.startswith((run.finished.name, run.cut_off.name)):
+            return
         sweeps = damage.Sweeps(folder / "sweeps", client)
-        for path, change in damage.choose(sweeps.cases, n):
+        for path, change in select("folder of sweeps", sweeps.cases):
             sweeps.try_case(path, change, tally)
-        _say("damaged a folder of sweeps", tally, start)
 
 
 def _say(what: str, tally: Tally, start: float) -> None:
     cases = sum(counts.total() for counts in tally.counts.values())
     seconds = time.monotonic() - start
-    print(f"{what}: {cases:,} cases after {seconds:,.0f} s, {len(tally.bad)} bad", file=sys.stderr)
+    line = f"{what}: {cases:,} cases after {seconds:,.0f} s, {len(tally.bad)} bad"
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from atd_dask.cli.outputs import make_progress
 from atd_dask.config.loader import load
 from atd_dask.pipelines.run import STAGES, run
 from tests.chaos.outcomes import MENDED, SAME, WRONG, Tally, judge_error
+from tests.pipelines import sweeping
 from tests.pipelines.sweeping import add_day, make_documents, make_lines, prepare, run_sweep
 
 CONFIG = """
@@ -29,10 +30,19 @@ corpus:
   text: {stop_words: none, stemmer: none}
 null_model: {topics: 2}
 detection:
-  seeds: 10
+  seeds: 3
   membership: {replicates: 20}
-  significance: {replicates: 20, level: 0.05, searches: 19}
+  significance: {replicates: 20, level: 0.5, searches: 3}
 """
+# Of sweeps that are as quick: with so few searches no p-value is below a quarter.
+SWEEP_CONFIG = sweeping.CONFIG
+for _slow, _quick in (
+    ("seeds: 20", "seeds: 3"),
+    ("replicates: 100", "replicates: 20"),
+    ("level: 0.05, searches: 19", "level: 0.5, searches: 3"),
+):
+    assert _slow in SWEEP_CONFIG
+    SWEEP_CONFIG = SWEEP_CONFIG.replace(_slow, _quick)
 RESULTS = ("result.json", "clusters.csv", "scores.json")
 
 
@@ -198,7 +208,7 @@ class Sweeps:
 
     def __init__(self, folder: Path, client: Any) -> None:
         self.folder, self.client = folder, client
-        prepare(folder)
+        prepare(folder, SWEEP_CONFIG)
         for day, n_unusual in enumerate([0, 0, 6], 1):
             add_day(folder, day, n_docs=20, n_unusual=n_unusual)
             run_sweep(folder, client)
@@ -207,6 +217,7 @@ class Sweeps:
         add_day(folder, 4, n_docs=20, n_unusual=4)
         with noting_opened(self.copy()) as opened:
             self.expected = self.sweep()
+        assert self.expected[0], "a cluster of the third sweep has grown"
         self.cases = list_cases(self.origin, opened)
 
     def copy(self) -> Path:

@@ -25,7 +25,7 @@ from click.testing import CliRunner
 
 from atd_dask.cli.command import atd
 from atd_dask.cli.stopping import STOPPED
-from tests.chaos.damage import CONFIG
+from tests.chaos.damage import CONFIG, SWEEP_CONFIG
 from tests.chaos.gate import Gate, Mode, gate_before
 from tests.chaos.jobs import (
     DEADLINE,
@@ -38,7 +38,7 @@ from tests.chaos.jobs import (
 )
 from tests.chaos.outcomes import BAD, HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
 from tests.chaos.points import STAGES, hold_in, is_reached, make_environment
-from tests.clusters import local_client
+from tests.clusters import calm_client
 from tests.pipelines import sweeping
 from tests.pipelines.sweeping import make_documents, make_lines
 from tests.s3 import serve_s3
@@ -47,6 +47,11 @@ ROOT = Path(__file__).parents[2]
 # Seconds for which a job waits while nobody works for it: few where nobody will, and enough for a
 # busy machine elsewhere.
 HOPELESS, PATIENCE = 15.0, 240.0
+# Of botocore, which by default waits a minute for an answer, five times; s3fs asks it five times.
+HASTE = {
+    "AWS_MAX_ATTEMPTS": "1",
+    "FSSPEC_S3": json.dumps({"config_kwargs": {"connect_timeout": 4, "read_timeout": 4}}),
+}
 DISK = 64 * 2**20  # bytes of a disk that is filled
 
 AGAIN, KILLS, SECONDS = "all workers killed 20 times in 45 s", 20, 45.0
@@ -133,6 +138,7 @@ class Faults:
         environment = make_environment(self._point) | {
             "PYTHONPATH": str(ROOT),
             "AWS_ENDPOINT_URL": gate.endpoint,
+            **HASTE,
         }
         self.cluster = Cluster(folder)
         prepare_forks(environment)
@@ -271,9 +277,7 @@ def make_inputs(command: str) -> tuple[dict[str, str], str]:
         config = CONFIG.replace("topics: 2", "topics: {max: 3, min: 2}")
     else:
         documents = normal | {"repository/1.jsonl": batch}
-        config = sweeping.CONFIG
-    for slow, quick in (("seeds: 10", "seeds: 3"), ("seeds: 20", "seeds: 3"), ("19}", "3}")):
-        config = config.replace(slow, quick)
+        config = SWEEP_CONFIG
     return documents, config
 
 
@@ -300,7 +304,7 @@ def judge_end(status: int, job: Job) -> tuple[str, str]:
 @contextmanager
 def prepared(folder: Path) -> Iterator[Faults]:
     """All that cases need beside the jobs themselves."""
-    with serve_s3() as filesystem, local_client(1) as client:
+    with serve_s3() as filesystem, calm_client() as client:
         host, port = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://").split(":")
         with gate_before(host, int(port)) as gate:
             faults = Faults(folder, filesystem, gate, client.scheduler.address)

@@ -48,18 +48,23 @@ class Cluster:
 
     def start(self) -> None:
         """Start it again unless all of it is alive and well."""
-        from tests.chaos.client import run_scheduler, run_worker
+        from tests.chaos.client import run_worker
 
         if self.processes and all(_is_well(process) for process in self.processes):
             return
         self.stop()
-        self.file.unlink(missing_ok=True)
-        self._fork(run_scheduler, self.file, WORKER_TIMEOUT)
-        wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
+        self.start_scheduler()
         for _ in range(2):
             self._fork(run_worker, self.file)
         with Client(scheduler_file=str(self.file), set_as_default=False) as client:
             client.wait_for_workers(2, timeout=240)
+
+    def start_scheduler(self) -> None:
+        from tests.chaos.client import run_scheduler
+
+        self.file.unlink(missing_ok=True)
+        self._fork(run_scheduler, self.file, WORKER_TIMEOUT)
+        wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"))
 
     def _fork(self, target: Callable[..., None], *given: Any) -> None:
         process = _FORKS.Process(target=target, args=given)

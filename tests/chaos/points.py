@@ -52,13 +52,15 @@ def wait_here(stage: str) -> None:
 
 
 def install() -> None:
-    """Makes this process wait when it gets to a point."""
+    """Makes this process wait when it gets to a point, and not for long for an object store."""
     if VARIABLE not in os.environ:
         return
     from atd_dask.distribution import counting
     from atd_dask.pipelines import run
+    from atd_dask.storage import locations
     from atd_dask.storage.checkpoints import Checkpoints
 
+    locations.ANSWER = 10.0
     count, write, save = counting.count_shard, run.write_report, Checkpoints.save
 
     def count_and_wait(*given: Any, **options: Any) -> Any:

@@ -14,12 +14,12 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.verification import verify_files
 from tests.chaos.damage import DAMAGES, Run, Sweeps, choose, list_files
 from tests.chaos.outcomes import Tally
-from tests.clusters import local_client
+from tests.clusters import calm_client
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    with local_client(1) as client:
+    with calm_client() as client:
         yield Run(tmp_path_factory.mktemp("damage"), client)
 
 
@@ -88,7 +88,7 @@ def test_a_run_folder_can_be_moved(run: Run, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def sweeps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweeps]:
-    with local_client(1) as client:
+    with calm_client() as client:
         yield Sweeps(tmp_path_factory.mktemp("sweeps"), client)
 
 

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.chaos.faults import Case, Faults, can_mount, list_cases, prepared
+from tests.chaos.faults import ROOT, Case, Faults, can_mount, list_cases, prepared
 from tests.chaos.outcomes import REFUSED, SAME
+from tests.clusters import wait_for
 
 pytest.importorskip("s3fs", reason="needs the extra s3")
 
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faults]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_MAX_ATTEMPTS", "1")  # a store that is gone is not asked for long
-        with prepared(tmp_path_factory.mktemp("faults")) as made:
-            yield made
+    with prepared(tmp_path_factory.mktemp("faults")) as made:
+        yield made
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "outcome", "sentence"),
     [
         (Case("client killed", "detect", "external", "disk"), REFUSED, "killed"),
         (Case("one worker killed", "train", "external", "disk"), SAME, ""),
-        (Case("store gone", "train", "external", "S3"), REFUSED, "check that it is up, then run"),
         (Case("scheduler killed", "ingest", "external", "disk"), REFUSED, "scheduler was lost"),
-        (Case("disk full", "detect", "external", "disk"), REFUSED, "no space is left on the disk"),
+        pytest.param(
+            *(Case("store gone", "train", "external", "S3"), REFUSED, "check that it is up, then"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *(Case("disk full", "detect", "external", "disk"), REFUSED, "no space is left on the"),
+            marks=pytest.mark.long,
+        ),
     ],
     ids=lambda case: case.fault if isinstance(case, Case) else None,
 )
@@ -38,6 +46,38 @@ def test_a_fault_loses_nothing(faults: Faults, case: Case, outcome: str, sentenc
     met, why = faults.try_case(case)
     assert met == outcome, why
     assert sentence in why
+
+
+STARTS_A_SCHEDULER = """
+import sys, time
+from pathlib import Path
+from tests.chaos.jobs import Cluster, prepare_forks
+
+prepare_forks({})
+cluster = Cluster(Path(sys.argv[1]))
+cluster.start_scheduler()
+print(cluster.processes[0].pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a signal that only Linux sends")
+def test_clusters_end_with_the_program_that_started_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS_A_SCHEDULER, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        scheduler = int(program.stdout.readline())
+        assert is_running(scheduler)
+        program.kill()
+    wait_for(lambda: not is_running(scheduler))
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; a zombie is none."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_cases_begin_with_each_fault_in_each_stage() -> None:

@@ -34,6 +34,8 @@ UPKEEP = {
     "distributed.admin.system-monitor.interval": "1s",
     "distributed.admin.tick.interval": "200ms",
     "distributed.admin.log-length": 1000,  # log lines that a scheduler in this process keeps
+    # Of many logs; one is a worker's profiles, a tree for each second, which fill up slowly.
+    "distributed.admin.low-level-log-length": 100,
     "distributed.worker.profile.interval": "100ms",
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
@@ -94,10 +96,14 @@ def connect_to_threads() -> Iterator[Client]:
 
 @contextmanager
 def _closing(client: Any) -> Iterator[Client]:
-    """Close the client, without the tracebacks that it logs if its scheduler is gone."""
+    """Close the client, without what it logs if its scheduler is gone: a sentence of ours says
+    that."""
+    logger = logging.getLogger("distributed.client")
+    logger.addFilter(_is_news)
     try:
         yield client
     finally:
+        logger.removeFilter(_is_news)
         loggers = [logging.getLogger(f"distributed.{name}") for name in ("batched", "client")]
         levels = [logger.level for logger in loggers]
         for logger in loggers:
@@ -107,6 +113,10 @@ def _closing(client: Any) -> Iterator[Client]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Failed to reconnect to scheduler")
 
 
 def _security(files: TlsFiles | None) -> Any:

@@ -6,11 +6,15 @@ import errno
 import tempfile
 from asyncio import CancelledError as AsyncCancelledError
 from concurrent.futures import CancelledError
+from traceback import walk_tb
 
 from atd_dask.errors import AtdError, ClusterError
 from atd_dask.outages import explain_outage
 
 GO_ON = "then run the same command again to resume"
+LOST = (
+    f"the connection to the Dask scheduler was lost: check that the scheduler is running, {GO_ON}"
+)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 # Packages for object stores, which raise errors of their own.
 OBJECT_STORES = ("aiobotocore", "aiohttp", "botocore", "s3fs")
@@ -22,7 +26,7 @@ def explain_failure(error: BaseException) -> AtdError | None:
     if isinstance(error, AtdError):
         return None
     kind = type(error).__name__
-    is_of_dask = type(error).__module__.partition(".")[0] == "distributed"
+    is_of_dask = type(error).__module__.partition(".")[0] == "distributed" or _is_lost_call(error)
     if is_of_dask and kind == "KilledWorker":
         tries = int(getattr(error, "allowed_failures", 0)) + 1
         last = getattr(getattr(error, "last_worker", None), "address", "unknown")
@@ -33,12 +37,9 @@ def explain_failure(error: BaseException) -> AtdError | None:
             f" {GO_ON}"
         )
     if isinstance(error, (CancelledError, AsyncCancelledError)) or (
-        is_of_dask and isinstance(error, OSError)
+        is_of_dask and (isinstance(error, OSError) or kind == "ClosedClientError")
     ):
-        return ClusterError(
-            "the connection to the Dask scheduler was lost: check that the scheduler is running,"
-            f" {GO_ON}"
-        )
+        return ClusterError(LOST)
     if is_of_dask:
         line = (str(error).splitlines() or [kind])[0]
         return ClusterError(f"the Dask cluster failed ({line}): fix that, {GO_ON}")
@@ -59,3 +60,12 @@ def explain_failure(error: BaseException) -> AtdError | None:
         where = error.filename or f"the output folder or {tempfile.gettempdir()}"
         return ClusterError(f"no space is left on the disk of {where}: free some, {GO_ON}")
     return None
+
+
+def _is_lost_call(error: BaseException) -> bool:
+    """Whether a call to the scheduler or a worker failed: for some that time out, Dask raises a
+    plain OSError."""
+    if not isinstance(error, OSError) or error.errno is not None:
+        return False
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_globals.get("__name__", "").startswith("distributed.")

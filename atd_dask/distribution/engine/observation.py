@@ -14,7 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from atd_dask.errors import SchedulerError
+from atd_dask.distribution.engine.failures import LOST
+from atd_dask.errors import ClusterError, SchedulerError
 from atd_dask.run_types import ClusterFacts
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def describe_cluster(client: Client) -> ClusterFacts:
         info = client.scheduler_info(n_workers=-1)
     except TypeError:  # an older Dask, which always lists all workers
         info = client.scheduler_info()
+    if "workers" not in info:  # the client has given up its scheduler
+        raise ClusterError(LOST)
     workers = info["workers"].values()
     limits = [int(worker["memory_limit"] or 0) for worker in workers]
     held = [int((worker.get("metrics") or {}).get("memory") or 0) for worker in workers]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -324,6 +325,23 @@ os._exit(0)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_client_that_gives_up_its_scheduler_leaves_it_to_us_to_say_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logger = logging.getLogger("distributed.client")
+    with connect(ClusterOptions(local=SMALL)):
+        logger.error("Failed to reconnect to scheduler after %.2f seconds, closing client", 10)
+        logger.error("something else")
+    told = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert told == ["something else"]
+    assert logger.filters == []
+
+
+def count_kept_profiles(dask_worker: Any) -> tuple[int, int]:
+    """How many profiles a worker keeps, of all tasks and by the names of tasks."""
+    return dask_worker.profile_history.maxlen, dask_worker.profile_keys_history.maxlen
+
+
 def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_often() -> None:
     keys = list(clients.UPKEEP)
     mine = {"distributed.admin.tick.interval": "50ms"}
@@ -331,7 +349,9 @@ def test_workers_here_look_at_themselves_less_often_unless_the_user_says_how_oft
     with dask.config.set(mine), connect(ClusterOptions(local=SMALL)) as client:
         (there,) = client.run(lambda: {key: dask.config.get(key) for key in keys}).values()
         (keeps,) = client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()
+        (profiles,) = client.run(count_kept_profiles).values()
     assert there == clients.UPKEEP | mine
+    assert profiles == (100, 100), "a worker must not grow for a quarter of an hour"
     assert keeps == str(2**26)
     assert [dask.config.get(key, None) for key in keys] == before
 

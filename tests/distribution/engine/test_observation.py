@@ -21,7 +21,7 @@ from atd_dask.distribution.engine.observation import (
     read_peaks,
     report_performance,
 )
-from atd_dask.errors import SchedulerError
+from atd_dask.errors import ClusterError, SchedulerError
 from atd_dask.run_types import ClusterFacts
 from tests.clusters import local_client
 
@@ -69,6 +69,17 @@ def test_a_cluster_without_workers_or_limits_is_described():
         facts = describe_cluster(client)
         assert (facts.workers, facts.memory_bytes, facts.smallest_worker_bytes) == (1, 0, 0)
         check_memory(facts, 2**60, "everything")
+
+
+def test_a_scheduler_that_is_lost_is_a_sentence():
+    class LostClient:
+        """A client that has given up its scheduler knows nothing about it."""
+
+        def scheduler_info(self, n_workers):
+            return {}
+
+    with pytest.raises(ClusterError, match="the connection to the Dask scheduler was lost"):
+        describe_cluster(LostClient())
 
 
 def test_peaks_are_those_of_a_stage(client):
