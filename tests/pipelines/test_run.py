@@ -288,11 +288,12 @@ def test_workers_need_memory_for_a_task(config, client, monkeypatch):
     run_quietly(config, client, stages=["ingest"])
     stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
     needed, _ = estimate_memory(config, stores)
-    # The documents of test and validation with at most 25 words each, 8 topics of 100 words, and
-    # the normal documents of the contrast search.
-    normal = 8 * sum(stores[part].n_entries for part in ("train", "validation"))
-    documents, topics = 2 * 8 * (201 + 200 * 25), 8 * 28 * 100 + 16 * 100
-    assert 2 * 8 * 201 + normal < needed < documents + topics + normal
+    # The batch with its vectors and the documents of validation, with at most 25 words each; 8
+    # topics of 100 words; and the normal documents of the contrast search with their vectors.
+    normal = 20 * sum(stores[part].n_entries for part in ("train", "validation"))
+    batch, validation = 200 * (100 + 36 * 25), 8 * (201 + 200 * 25)
+    topics = 8 * 28 * 100 + 16 * 100
+    assert 200 * 100 + 8 * 201 + normal < needed < batch + validation + topics + normal
     monkeypatch.setattr("atd_dask.pipelines.run.estimate_memory", lambda *given: (2**50, "it"))
     with pytest.raises(
         SchedulerError,
