@@ -89,8 +89,9 @@ def measure() -> Iterator[Usage]:
         usage.seconds = time.perf_counter() - start
         ended.set()
         watcher.join()
-        usage.cpu_seconds = cpu_seconds(family()) - start_cpu - watched
-        usage.own_cpu_seconds = own_seconds() - start_own - watched
+        own = own_seconds() - start_own
+        usage.own_cpu_seconds = max(own - watched, 0.0)  # the system counts in coarser steps
+        usage.cpu_seconds = cpu_seconds(family()) - start_cpu - own + usage.own_cpu_seconds
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
