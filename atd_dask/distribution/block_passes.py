@@ -33,7 +33,8 @@ from atd_dask.kernels.passes import (
 )
 from atd_dask.kernels.statistics import ExpectedCounts, count_words
 
-# Values that are remembered: the shared model, the words of topics before and after a pass.
+# Values that are remembered: the shared model, the cost terms, and the words of topics before and
+# after a pass.
 MOST_RECENT = 4
 
 # Levels of the tree that a task adds up, at most: a group has up to 64 blocks.
