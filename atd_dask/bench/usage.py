@@ -70,7 +70,8 @@ def measure() -> Iterator[Usage]:
 
     def watch() -> None:
         nonlocal watched
-        while not ended.wait(SECONDS_BETWEEN_LOOKS):
+        looking = True
+        while looking:  # at least once, however short the block is
             total = 0
             for process in family():
                 try:
@@ -79,6 +80,7 @@ def measure() -> Iterator[Usage]:
                     continue
             usage.peak_bytes = max(usage.peak_bytes, total)
             watched = time.thread_time()
+            looking = not ended.wait(SECONDS_BETWEEN_LOOKS)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
