@@ -27,8 +27,10 @@ from atd_dask.kernels.passes import (
     add_passes,
     anchors_in,
     assign_pass,
-    fit_pass,
+    begin_blocks,
+    fit_passes,
     place_anchors,
+    read_proportions,
     split_rows,
 )
 from atd_dask.kernels.statistics import ExpectedCounts, count_words
@@ -53,9 +55,7 @@ class BlockGroup:
 
     @property
     def starts(self) -> Ints:
-        """The first document of each block, counted from that of the group, and the number of
-        documents."""
-        return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
+        return begin_blocks(self.blocks)
 
     def add(self, parts: Sequence[Pass], n_words: int) -> Pass:
         """Return the sum of the passes over the blocks, with the proportions of all of them."""
@@ -219,7 +219,7 @@ class ClusterPasses:
             parts = [start.part(int(bounds[0]), int(bounds[-1])) for bounds in self._bounds]
             starts = self._runner.keep(hold_part, None, parts)
         else:
-            starts = self._runner.keep(read_parts, start, self._bounds)
+            starts = self._runner.keep(read_proportions, start, self._bounds)
         given, tables = (slope, anchors), self._send_to_all(table)
         return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts, tables))
 
@@ -278,11 +278,9 @@ def fit_group(
     slope, anchors = given
     table = align_arrays(table)
     here = align(start)  # it may come from another worker
-    parts = []
-    for block, (first, last) in zip(group.blocks, pairwise(group.starts.tolist()), strict=True):
-        mine = anchors_in(anchors, block.start, block.start + len(block))
-        parts.append(fit_pass(block, table, here.part(first, last), slope, mine))
-    return group.add(parts, table.n_words)
+    first = group.blocks[0].start
+    mine = anchors_in(anchors, first, first + len(here))
+    return group.add(fit_passes(group.blocks, table, here, slope, mine), table.n_words)
 
 
 def take_proportions(part: Pass, _: None) -> Proportions | ComputedProportions:
@@ -306,10 +304,6 @@ def ask_counts(whole: Pass, step: Callable[..., WordTable], *given: Any) -> Word
 
 def hold_part(_: None, part: Proportions) -> Proportions:
     return cast(Proportions, align(part))
-
-
-def read_parts(saved: HeldProportions, bounds: Ints) -> Proportions:
-    return Proportions.concatenate([saved.part(*two) for two in pairwise(bounds.tolist())])
 
 
 def save_parts(part: Proportions, save: Callable[[int, Proportions], None], bounds: Ints) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
+from atd_dask.kernels.jit import bound_kernel, enlarge, inner_kernel, kernel
 from atd_dask.kernels.mixtures import (
     GAP,
     LEAST_RISE,
@@ -47,9 +47,19 @@ from atd_dask.kernels.workspaces import (
 LEAST_FALL = 1e-9
 FREE = -math.inf
 
-# Steps in which a topic for a document with several is ruled out, each for this part of its cost.
-HOPELESS_STEPS = 3
-HOPELESS_PART = 0.1
+# The shares with which a topic is tried to rule it out: this one, then larger or smaller ones.
+FIRST_SHARE = 1 / 16
+NEXT_SHARE = 4.0
+HOPELESS_TRIES = 2
+
+MOST_FACTORS = 256  # in a product that must not become 0
+
+# Words are scarce if the mixture makes them so much less likely than the shared model does.
+SCARCE = 0.25
+
+# A margin for rounding, for each token, when a topic is ruled out; and up to which g that is enough.
+ROUNDING = 1e-7
+MOST_GRADIENT = 1e6
 
 # How close to the best share a trial starts, in log-likelihood; it is improved if that decides.
 TRIAL_GAP = 0.1
@@ -97,10 +107,13 @@ def start_from(work, topic):
 
 @inner_kernel
 def all_gradients(table, work, n, length):
-    """Compute g of every topic, from the shared probabilities and what topics have above them."""
+    """Compute g of every topic, from the shared probabilities and what topics have above them; then
+    the part of scarce words in L g. Return how many tokens are scarce."""
     g = work.all_g
     for j in range(len(g)):
         g[j] = 0.0
+        work.scarce_g[j] = 0.0
+    scarce = 0.0
     base = 0.0
     total = 0.0
     for i in range(n):
@@ -113,10 +126,50 @@ def all_gradients(table, work, n, length):
         total += weight * work.columns[index, len(g) - 1]
         for j in range(len(g)):
             g[j] += weight * (work.columns[index, j] - shared)
+        if work.p[i] < SCARCE * shared:
+            scarce += work.counts[i]
+            for j in range(len(g)):
+                work.scarce_g[j] += weight * work.columns[index, j]
     for j in range(table.n_topics):
         g[j] = (g[j] + base) / length
     if len(g) > table.n_topics:
         g[table.n_topics] = total / length
+    return scarce
+
+
+@inner_kernel
+def _most_between(scarce, rest, one, other):
+    """Return the largest Σ L log(G/L) over two parts of a document, with L tokens each, on the line
+    between two pairs of G."""
+    rise = one[0] - other[0]
+    fall = other[1] - one[1]
+    share = 1.0
+    if rise * fall > 0.0:
+        best = (scarce * rise * other[1] - rest * fall * other[0]) / ((scarce + rest) * rise * fall)
+        share = min(max(best, 0.0), 1.0)
+    scarce_g = other[0] + share * rise
+    rest_g = other[1] - share * fall
+    return scarce * math.log(scarce_g / scarce) + rest * math.log(rest_g / rest)
+
+
+@inner_kernel
+def _limit_gain(work, topic, m, length, scarce):
+    """Return a bound of what a topic gains in any mixture with the m active ones.
+
+    With G_j the part of a part's words in L g_j, Jensen's bound for scarce words and for the others
+    is Σ L log(Σ_j θ_j G_j/L). It is largest for a mixture of two topics, one of which is the new
+    one: between active ones it is not above 0.
+    """
+    rest = length - scarce
+    if scarce == 0.0 or rest == 0.0 or work.all_g[topic] > MOST_GRADIENT:
+        return math.inf
+    mine = work.scarce_g[topic], length * work.all_g[topic] - work.scarce_g[topic]
+    limit = 0.0
+    for a in range(m):
+        other = work.active[a]
+        theirs = work.scarce_g[other], length * work.all_g[other] - work.scarce_g[other]
+        limit = max(limit, _most_between(scarce, rest, mine, theirs))
+    return limit
 
 
 @inner_kernel
@@ -151,7 +204,7 @@ def _take_trial(work, m, n, length):
 
 
 @inner_kernel
-def _list_candidates(slope, work, structure, m, length):
+def _list_candidates(slope, work, structure, m, length, scarce):
     """List the topics that could pay, in the order of the most that each could gain; return how
     many there are."""
     n_all = len(work.all_g)
@@ -165,11 +218,12 @@ def _list_candidates(slope, work, structure, m, length):
     for j in range(n_all):
         cost = topic_cost(structure, slope[j], length)
         g = max(work.all_g[j], least)
-        # (g - 1) / √g is at least log g, and takes less time.
-        if work.marked[j] or length * (g - 1.0) <= cost * math.sqrt(g):
+        # g - 1 and (g - 1) / √g are at least log g, and take less time.
+        gain = length * (g - 1.0)
+        if gain <= cost or work.marked[j] or gain <= cost * math.sqrt(g):
             continue
         surplus = length * math.log(g) - cost
-        if surplus <= 0.0:
+        if surplus <= 0.0 or _limit_gain(work, j, m, length, scarce) <= cost - ROUNDING * length:
             continue
         place = size
         while place > 0 and work.surplus[place - 1] < surplus:
@@ -182,18 +236,43 @@ def _list_candidates(slope, work, structure, m, length):
     return size
 
 
-@inner_kernel
+@bound_kernel
 def _multiply(one, other, n):
-    """Return the dot product of the first n entries; four sums at a time take less time."""
-    a = b = c = d = 0.0
-    for i in range(0, n - 3, 4):
-        a += one[i] * other[i]
-        b += one[i + 1] * other[i + 1]
-        c += one[i + 2] * other[i + 2]
-        d += one[i + 3] * other[i + 3]
-    for i in range(n - n % 4, n):
-        a += one[i] * other[i]
-    return a + b + c + d
+    """Return the dot product of the first n entries."""
+    total = 0.0
+    for i in range(n):
+        total += one[i] * other[i]
+    return total
+
+
+@bound_kernel
+def _gain_along(work, share, n):
+    """Return what a share below a half of the topic in `direction` gains, and leave counts / p at
+    that point in `terms`.
+
+    Products take less time than logarithms. Their factors are at least an eighth; should one
+    overflow, the gain is infinite.
+    """
+    n_large = 0
+    for i in range(n):
+        count = work.counts[i]
+        mixed = work.p[i] + share * work.direction[i]
+        ratio = mixed / work.p[i]
+        work.terms[i] = count / mixed
+        work.factors[i] = ratio * (ratio if count > 1.0 else 1.0) * (ratio if count > 2.0 else 1.0)
+        n_large += count > 3.0
+    gain = 0.0
+    for first in range(0, n, MOST_FACTORS):
+        product = 1.0
+        for i in range(first, min(first + MOST_FACTORS, n)):
+            product *= work.factors[i]
+        gain += math.log(product)
+    if n_large > 0:
+        for i in range(n):
+            if work.counts[i] > 3.0:
+                ratio = work.counts[i] / (work.terms[i] * work.p[i])
+                gain += (work.counts[i] - 3.0) * math.log(ratio)
+    return gain
 
 
 @inner_kernel
@@ -201,31 +280,20 @@ def _is_hopeless(work, chosen, m, n, length, cost):
     """Return whether it is certain that no mixture of the m active topics and a chosen one, whose
     row is filled in, is better than the current one by more than `cost`.
 
-    From p towards the chosen topic the log-likelihood rises by at most the steps times the
-    derivatives at their starts; from where that ends, Jensen's bound says how much is left.
+    Jensen's bound holds from any point: it is close where the chosen topic has about the share that
+    would be its best.
     """
-    slope = length * (work.all_g[chosen] - 1.0)
-    share = 0.0
-    for _ in range(HOPELESS_STEPS):
-        part = HOPELESS_PART * cost
-        share += part / slope
-        if share >= 1.0:
-            return False
-        cost -= part
-        for i in range(n):
-            work.terms[i] = work.counts[i] / (work.p[i] + share * work.direction[i])
+    share = FIRST_SHARE
+    for _ in range(HOPELESS_TRIES):
+        gain = _gain_along(work, share, n)
         toward = _multiply(work.terms, work.rows[chosen], n)
         largest = toward
-        away = 0.0
         for a in range(m):
-            mine = _multiply(work.terms, work.rows[work.active[a]], n)
-            largest = max(largest, mine)
-            away += work.theta[a] * mine
-        if length * math.log(largest / length) <= cost:
+            largest = max(largest, _multiply(work.terms, work.rows[work.active[a]], n))
+        if gain + length * math.log(largest / length) <= cost - ROUNDING * length:
             return True
-        slope = toward - away
-        if slope <= 0.0:
-            return False
+        # The derivative has the sign of this difference.
+        share *= NEXT_SHARE if toward > length else 1.0 / NEXT_SHARE
     return False
 
 
@@ -235,9 +303,9 @@ def _add_topic(table, slope, work, m, n, length, now):
     n_all = len(work.all_g)
     if m == n_all:
         return m, now
-    all_gradients(table, work, n, length)
+    scarce = all_gradients(table, work, n, length)
     structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
-    for index in range(_list_candidates(slope, work, structure, m, length)):
+    for index in range(_list_candidates(slope, work, structure, m, length, scarce)):
         chosen = work.candidates[index]
         fill_row(table, work, chosen, n)
         cost = topic_cost(structure, slope[chosen], length)
@@ -247,12 +315,13 @@ def _add_topic(table, slope, work, m, n, length, now):
         share = 0.0
         if rise > 0.0:
             below, start = False, 0.5
-            if m == 1 and cost > 0.0:
-                below, start = stays_below(
-                    work.counts, work.p, work.direction, work.terms, n, rise, cost
-                )
-            elif cost > 0.0:
-                below = _is_hopeless(work, chosen, m, n, length, cost)
+            if cost > 0.0:
+                if _is_hopeless(work, chosen, m, n, length, cost):
+                    continue
+                if m == 1:
+                    below, start = stays_below(
+                        work.counts, work.p, work.direction, work.terms, n, rise, cost
+                    )
             if below:
                 continue
             share = line_maximum(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +26,8 @@ from atd_dask.kernels.statistics import (
 # How many passes are added at a time. The sum over a corpus is a tree over its blocks in order. Its
 # shape depends only on the number of blocks, so any worker can add any part of it.
 BRANCHES = 8
+
+FITTED_BLOCKS = 8  # at a time
 
 
 class HeldProportions(Protocol):
@@ -96,12 +99,37 @@ def assign_pass(block: Block, table: WordTable) -> Pass:
     return _close(block, table, assign_block(block, table), 0.0, 0.0)
 
 
-def fit_pass(
-    block: Block, table: WordTable, start: Proportions, slope: Floats, anchors: Ints
-) -> Pass:
-    """Find the switches and proportions of every document, then the expected counts."""
-    fit = fit_block(block, table, start, slope, anchors)
-    return _close(block, table, fit.proportions, add_up(fit.log_likelihoods), add_up(fit.costs))
+def fit_passes(
+    blocks: Sequence[Block], table: WordTable, start: Proportions, slope: Floats, anchors: Ints
+) -> list[Pass]:
+    """Find the switches and proportions of every document of consecutive blocks, then the expected
+    counts of each block. `anchors` counts documents from the first one.
+
+    A few blocks are fitted at a time, so that what is kept of frequent words serves all of them.
+    """
+    starts = begin_blocks(blocks)
+    passes = []
+    for index in range(0, len(blocks), FITTED_BLOCKS):
+        mine = blocks[index : index + FITTED_BLOCKS]
+        bounds = starts[index : index + len(mine) + 1]
+        first, last = int(bounds[0]), int(bounds[-1])
+        fit = fit_block(
+            mine[0] if len(mine) == 1 else Block.concatenate(mine),
+            table,
+            start.part(first, last),
+            slope,
+            anchors_in(anchors, first, last),
+        )
+        for block, (begin, end) in zip(mine, pairwise((bounds - first).tolist()), strict=True):
+            likelihood, cost = add_up(fit.log_likelihoods[begin:end]), add_up(fit.costs[begin:end])
+            passes.append(_close(block, table, fit.proportions.part(begin, end), likelihood, cost))
+    return passes
+
+
+def begin_blocks(blocks: Sequence[Block]) -> Ints:
+    """Return the first document of each of these consecutive blocks, counted from that of the first
+    one, and the number of documents."""
+    return np.concatenate(([0], np.cumsum([len(block) for block in blocks])))
 
 
 def _close(
@@ -185,6 +213,13 @@ def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
     return replace(sums[0], proportions=Proportions.concatenate(proportions))
 
 
+def read_proportions(held: Proportions | HeldProportions, starts: Ints) -> Proportions:
+    """Return the proportions of blocks that begin at these documents."""
+    if isinstance(held, Proportions):
+        return held.part(int(starts[0]), int(starts[-1]))
+    return Proportions.concatenate([held.part(*bounds) for bounds in pairwise(starts.tolist())])
+
+
 def anchors_in(anchors: Ints, start: int, stop: int) -> Ints:
     """Return the anchors of a corpus as a block numbers them: -1 for those in other blocks."""
     inside = (anchors >= start) & (anchors < stop)
@@ -200,7 +235,7 @@ class LocalPasses:
 
     @property
     def starts(self) -> Ints:
-        return np.concatenate(([0], np.cumsum([len(block) for block in self.blocks])))
+        return begin_blocks(self.blocks)
 
     def take(self, rows: Ints) -> Block:
         pairs = zip(self.blocks, split_rows(rows, self.starts), strict=True)
@@ -225,8 +260,7 @@ class LocalPasses:
         anchors: Ints,
     ) -> Pass:
         starts = self.starts
-        parts = [
-            fit_pass(block, table, start.part(first, last), slope, anchors_in(anchors, first, last))
-            for block, first, last in zip(self.blocks, starts[:-1], starts[1:], strict=True)
-        ]
-        return join_passes(parts, starts, self.n_words)
+        whole = read_proportions(start, starts)
+        return join_passes(
+            fit_passes(self.blocks, table, whole, slope, anchors), starts, self.n_words
+        )

@@ -13,7 +13,7 @@ from atd_dask.kernels.model import Floats, Ints, Topics
 # n = distinct words of a document, m = active topics, j = all topics
 
 # How many probabilities of frequent words are kept from one document to the next.
-MOST_KEPT = 2**20
+MOST_KEPT = 2**21
 
 
 class Workspace(NamedTuple):
@@ -27,10 +27,12 @@ class Workspace(NamedTuple):
     columns: Floats  # places × j: probabilities of words in every topic
     rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
+    factors: Floats  # n: of a product
     active: Topics  # m
     theta: Floats  # m
     g: Floats  # m
     all_g: Floats  # j
+    scarce_g: Floats  # j: the part of scarce words in length × all_g
     marked: Ints  # j: topics that are on, or were tried
     candidates: Topics  # j: topics to try, the most promising first
     surplus: Floats  # j: the most that each of them could gain
@@ -71,7 +73,9 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros((n_places, n_topics)),
         np.zeros((n_topics, longest)),
         np.zeros(longest),
+        np.zeros(longest),
         np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics),
@@ -143,7 +147,19 @@ def fill_columns(table, extra, work, n):
 
 
 @inner_kernel
+def look_up(table, word, topic):
+    """Return the probability of a word in a topic."""
+    for k in range(table.indptr[word], table.indptr[word + 1]):
+        if table.topics[k] >= topic:
+            if table.topics[k] == topic:
+                return table.probabilities[k]
+            break
+    return table.shared[word]
+
+
+@inner_kernel
 def fill_row(table, work, topic, n):
+    """Fill in the row of a topic, from columns that are filled in."""
     for i in range(n):
         index = work.places[i]
         if index < 0:
@@ -154,16 +170,9 @@ def fill_row(table, work, topic, n):
 
 @inner_kernel
 def look_up_row(table, work, topic, n):
-    """The row of one topic, straight from the table: for when few topics are needed."""
+    """Fill in the row of a topic, straight from the table: for when few topics are needed."""
     for i in range(n):
-        word = work.words[i]
-        probability = table.shared[word]
-        for k in range(table.indptr[word], table.indptr[word + 1]):
-            if table.topics[k] >= topic:
-                if table.topics[k] == topic:
-                    probability = table.probabilities[k]
-                break
-        work.rows[topic, i] = probability
+        work.rows[topic, i] = look_up(table, work.words[i], topic)
 
 
 @inner_kernel

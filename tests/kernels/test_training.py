@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from atd_dask.kernels import mixtures, workspaces
 from atd_dask.kernels.fitting import assign_block
 from atd_dask.kernels.model import Proportions
-from atd_dask.kernels.passes import fit_pass, join_passes
+from atd_dask.kernels.passes import fit_passes, join_passes
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
@@ -362,8 +362,8 @@ def test_a_topic_keeps_its_anchor_across_blocks_even_at_no_proportion():
     free = np.array([-1, -1])
     slope = np.zeros(2)
     parts = [
-        fit_pass(first, table, assign_block(first, table), slope, free),
-        fit_pass(second, table, start, slope, anchored),
+        *fit_passes([first], table, assign_block(first, table), slope, free),
+        *fit_passes([second], table, start, slope, anchored),
     ]
     assert parts[1].proportions.theta.tolist() == [1.0, 0.0]
     whole = join_passes(parts, np.array([0, 1, 2]), 3)
