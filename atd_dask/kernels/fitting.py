@@ -23,6 +23,7 @@ from atd_dask.kernels.mixtures import (
     LEAST_RISE,
     MAX_EXCHANGES,
     current_mixture,
+    divide_words,
     exchange,
     gradients,
     line_maximum,
@@ -57,7 +58,7 @@ MOST_FACTORS = 256  # in a product that must not become 0
 # Words are scarce if the mixture makes them so much less likely than the shared model does.
 SCARCE = 0.25
 
-# A margin for rounding, for each token, when a topic is ruled out; and up to which g that is enough.
+# A margin for rounding when a topic is ruled out, for each token; up to this g it is enough.
 ROUNDING = 1e-7
 MOST_GRADIENT = 1e6
 
@@ -117,7 +118,7 @@ def all_gradients(table, work, n, length):
     base = 0.0
     total = 0.0
     for i in range(n):
-        shared = table.shared[work.words[i]]
+        shared = work.shared[i]
         index = work.places[i]
         weight = work.counts[i] / work.p[i]
         base += weight * shared
@@ -307,7 +308,7 @@ def _add_topic(table, slope, work, m, n, length, now):
     structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
     for index in range(_list_candidates(slope, work, structure, m, length, scarce)):
         chosen = work.candidates[index]
-        fill_row(table, work, chosen, n)
+        fill_row(work, chosen, n)
         cost = topic_cost(structure, slope[chosen], length)
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
@@ -376,7 +377,7 @@ def fit_document(table, slope, anchors, row, work, m, n, length):
     """Fit the document in `work`, starting from its m active topics; return how many are active in
     the end, and the log-likelihood."""
     for a in range(m):
-        fill_row(table, work, work.active[a], n)
+        fill_row(work, work.active[a], n)
         work.trial_active[a] = work.active[a]
         work.trial_theta[a] = work.theta[a]
     mix(work.rows, work.active, work.theta, work.trial_p, m, n)
@@ -406,7 +407,7 @@ def _sort_active(work, m):
 
 
 @kernel
-def _fit_block(rows, table, slope, anchors, start_indptr, start_topics, start_theta):
+def _fit_block(rows, table, slope, anchors, start_indptr, start_topics, start_theta, divide):
     indptr, terms, counts = rows
     n_docs = len(indptr) - 1
     longest = longest_document(indptr)
@@ -418,12 +419,18 @@ def _fit_block(rows, table, slope, anchors, start_indptr, start_topics, start_th
     lengths = np.zeros(n_docs, np.int64)
     likelihoods = np.zeros(n_docs)
     costs = np.zeros(n_docs)
+    divided = np.zeros(0)
+    ends = np.zeros(n_docs, np.int64)
+    if divide:
+        divided = np.empty(len(terms) // 2 + 16)
+    n_divided = np.int64(0)
     size = np.int64(0)
     for d in range(n_docs):
         first = indptr[d]
         last = indptr[d + 1]
         n, length = load_document(table, terms[first:last], counts[first:last], work)
         out_indptr[d + 1] = size
+        ends[d] = n_divided
         if n == 0:
             continue
         lengths[d] = length
@@ -445,7 +452,13 @@ def _fit_block(rows, table, slope, anchors, start_indptr, start_topics, start_th
             out_theta[size + a] = work.theta[a]
         size += m
         out_indptr[d + 1] = size
-    return out_indptr, out_topics[:size], out_theta[:size], lengths, likelihoods, costs
+        if divide and m > 1:
+            if n_divided + m * (last - first) > len(divided):
+                divided = enlarge(divided, n_divided, m * (last - first))
+            n_divided = divide_words(work, divided, n_divided, m, n, last - first)
+            ends[d] = n_divided
+    proportions = out_indptr, out_topics[:size], out_theta[:size]
+    return proportions, lengths, likelihoods, costs, divided, ends
 
 
 @kernel
@@ -500,6 +513,20 @@ class Fit:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DividedWords:
+    """Words of documents with several topics, divided among them: expected counts of the known
+    words for each topic of a document, with room for all its words."""
+
+    counts: Floats
+    ends: Ints  # documents: where the counts of the next one begin
+
+    def part(self, start: int, stop: int) -> Floats:
+        """Return the expected counts of some consecutive documents."""
+        first = int(self.ends[start - 1]) if start else 0
+        return self.counts[first : int(self.ends[stop - 1])]
+
+
 def fit_block(
     block: Block,
     table: WordTable,
@@ -515,10 +542,20 @@ def fit_block(
     start = Proportions.empty(len(block)) if start is None else start
     slope = np.zeros(table.n_topics) if slope is None else slope
     anchors = np.full(table.n_topics, -1) if anchors is None else anchors
-    indptr, topics, theta, lengths, likelihoods, costs = _fit_block(
-        block.arrays, table, slope, anchors, start.indptr, start.topics, start.theta
+    proportions, *figures, _, _ = _fit_block(
+        block.arrays, table, slope, anchors, *start.arrays, False
     )
-    return Fit(Proportions(indptr, topics, theta), lengths, likelihoods, costs)
+    return Fit(Proportions(*proportions), *figures)
+
+
+def fit_and_divide(
+    block: Block, table: WordTable, start: Proportions, slope: Floats, anchors: Ints
+) -> tuple[Fit, DividedWords]:
+    """Fit every document of a block as `fit_block` does, and divide its words among its topics."""
+    proportions, *figures, counts, ends = _fit_block(
+        block.arrays, table, slope, anchors, *start.arrays, True
+    )
+    return Fit(Proportions(*proportions), *figures), DividedWords(counts, ends)
 
 
 def assign_block(block: Block, table: WordTable) -> Proportions:

@@ -64,7 +64,7 @@ def _approach(table, work, m, n, length):
     """Move the mixture of the document in `work`, of m topics, close to the best one; return its
     log-likelihood and the largest g of the table's topics."""
     for a in range(m):
-        fill_row(table, work, work.active[a], n)
+        fill_row(work, work.active[a], n)
     mix(work.rows, work.active, work.theta, work.p, m, n)
     for step in range(MAX_STEPS + 1):
         all_gradients(table, work, n, length)
@@ -83,7 +83,7 @@ def _approach(table, work, m, n, length):
             work.active[m] = best
             work.theta[m] = 0.0
             work.g[m] = work.all_g[best]
-            fill_row(table, work, np.int64(best), n)
+            fill_row(work, np.int64(best), n)
             m += 1
         if not exchange(current_mixture(work), m, n, LINE_GAP):
             break

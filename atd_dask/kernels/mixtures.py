@@ -171,6 +171,20 @@ def mix(rows, active, theta, p, m, n):
 
 
 @inner_kernel
+def divide_words(work, out, size, m, n, room):
+    """Write how often each word is expected to come from each of the m topics, with `room` for the
+    words of each; return where the next ones begin."""
+    mix(work.rows, work.active, work.theta, work.p, m, n)
+    for a in range(m):
+        row = work.rows[work.active[a]]
+        for i in range(n):
+            share = work.theta[a] * row[i] / work.p[i]
+            out[size + i] = work.counts[i] * share
+        size += room
+    return size
+
+
+@inner_kernel
 def exchange(mixture, m, n, enough):
     """Move proportion from the topic with the smallest g to the one with the largest, as far as it
     pays, or until a step promises no more than `enough`."""

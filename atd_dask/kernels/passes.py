@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.fitting import assign_block, fit_block
+from atd_dask.kernels.fitting import assign_block, fit_and_divide
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
 from atd_dask.kernels.statistics import (
@@ -96,7 +96,8 @@ class Passes(Protocol):
 
 def assign_pass(block: Block, table: WordTable) -> Pass:
     """Give every document its best topic."""
-    return _close(block, table, assign_block(block, table), 0.0, 0.0)
+    proportions = assign_block(block, table)
+    return _close(block, proportions, collect_block(block, table, proportions), 0.0, 0.0)
 
 
 def fit_passes(
@@ -113,7 +114,7 @@ def fit_passes(
         mine = blocks[index : index + FITTED_BLOCKS]
         bounds = starts[index : index + len(mine) + 1]
         first, last = int(bounds[0]), int(bounds[-1])
-        fit = fit_block(
+        fit, divided = fit_and_divide(
             mine[0] if len(mine) == 1 else Block.concatenate(mine),
             table,
             start.part(first, last),
@@ -121,8 +122,10 @@ def fit_passes(
             anchors_in(anchors, first, last),
         )
         for block, (begin, end) in zip(mine, pairwise((bounds - first).tolist()), strict=True):
+            proportions = fit.proportions.part(begin, end)
+            expected = collect_block(block, table, proportions, divided.part(begin, end))
             likelihood, cost = add_up(fit.log_likelihoods[begin:end]), add_up(fit.costs[begin:end])
-            passes.append(_close(block, table, fit.proportions.part(begin, end), likelihood, cost))
+            passes.append(_close(block, proportions, expected, likelihood, cost))
     return passes
 
 
@@ -133,11 +136,14 @@ def begin_blocks(blocks: Sequence[Block]) -> Ints:
 
 
 def _close(
-    block: Block, table: WordTable, proportions: Proportions, log_likelihood: float, cost: float
+    block: Block,
+    proportions: Proportions,
+    expected: ExpectedCounts,
+    log_likelihood: float,
+    cost: float,
 ) -> Pass:
-    expected = collect_block(block, table, proportions)
     anchors, weights = _find_anchors(
-        table.n_topics, block.indptr, block.counts, *proportions.arrays
+        expected.n_topics, block.indptr, block.counts, *proportions.arrays
     )
     n_docs = int(np.count_nonzero(np.diff(proportions.indptr)))
     n_active = len(proportions.topics)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.mixtures import mix
+from atd_dask.kernels.mixtures import divide_words
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
 from atd_dask.kernels.workspaces import (
     load_document,
@@ -137,20 +137,17 @@ def _list_by_topic(theta_indptr, topics, n_topics):
 
 @kernel
 def _divide_words(rows, table, theta_indptr, topics, theta):
-    """Divide the words of documents with several topics among them.
-
-    Return the expected counts of known words, and where they begin for each of `topics`.
-    """
+    """Divide the words of documents with several topics among them: return the expected counts of
+    the known words for each topic of a document, with room for all its words."""
     indptr, terms, counts = rows
     work = make_shared_workspace(table.n_topics, longest_document(indptr), 0, 0)
-    starts = np.zeros(len(topics), np.int64)
     size = 0
     for d in range(len(indptr) - 1):
-        if theta_indptr[d + 1] - theta_indptr[d] > 1:
-            for k in range(theta_indptr[d], theta_indptr[d + 1]):
-                starts[k] = size
-                size += indptr[d + 1] - indptr[d]
+        m = theta_indptr[d + 1] - theta_indptr[d]
+        if m > 1:
+            size += m * (indptr[d + 1] - indptr[d])
     expected = np.empty(size)
+    size = 0
     for d in range(len(indptr) - 1):
         start = theta_indptr[d]
         m = theta_indptr[d + 1] - start
@@ -162,21 +159,23 @@ def _divide_words(rows, table, theta_indptr, topics, theta):
             work.active[a] = topics[start + a]
             work.theta[a] = theta[start + a]
             look_up_row(table, work, work.active[a], n)
-        mix(work.rows, work.active, work.theta, work.p, m, n)
-        for a in range(m):
-            for i in range(n):
-                share = work.theta[a] * work.rows[work.active[a], i] / work.p[i]
-                expected[starts[start + a] + i] = work.counts[i] * share
-    return expected, starts
+        size = divide_words(work, expected, size, m, n, last - first)
+    return expected
 
 
 @kernel
-def _collect_block(rows, table, theta_indptr, topics, theta):
+def _collect_block(rows, table, theta_indptr, topics, theta, expected):
     indptr, terms, counts = rows
     n_topics = table.n_topics
     n_words = len(table.shared)
     by_topic, documents, entries = _list_by_topic(theta_indptr, topics, n_topics)
-    expected, starts = _divide_words(rows, table, theta_indptr, topics, theta)
+    starts = np.zeros(len(topics), np.int64)
+    size = 0
+    for d in range(len(indptr) - 1):
+        if theta_indptr[d + 1] - theta_indptr[d] > 1:
+            for k in range(theta_indptr[d], theta_indptr[d + 1]):
+                starts[k] = size
+                size += indptr[d + 1] - indptr[d]
     tokens = np.zeros(n_topics, np.int64)
     proportion = np.zeros(n_topics)
     sums = np.zeros(n_words)
@@ -209,10 +208,14 @@ def _collect_block(rows, table, theta_indptr, topics, theta):
     return out_indptr, out_words[:size].copy(), out_mass[:size].copy(), tokens, proportion
 
 
-def collect_block(block: Block, table: WordTable, proportions: Proportions) -> ExpectedCounts:
-    """Do the E-step on a block."""
-    columns = _collect_block(block.arrays, table, *proportions.arrays)
-    return ExpectedCounts(*columns)
+def collect_block(
+    block: Block, table: WordTable, proportions: Proportions, divided: Floats | None = None
+) -> ExpectedCounts:
+    """Do the E-step on a block. The words of documents with several topics may be `divided`
+    already."""
+    given = block.arrays, table, *proportions.arrays
+    divided = _divide_words(*given) if divided is None else divided
+    return ExpectedCounts(*_collect_block(*given, divided))
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:

@@ -28,6 +28,10 @@ LEAST_MASS_OF_NEW = 0.5
 LEAST_WORDS = 2
 MAX_SWEEPS = 20
 
+# A switch is far from changing if its gain is at most this part of its cost, or its cost at most
+# this part of its gain.
+FAR = 0.99
+
 
 @kernel
 def entropy_cost(n_on, places):
@@ -117,15 +121,35 @@ class SwitchCost(NamedTuple):
 
 
 @inner_kernel
+def is_far(on, x, expected, cost_on, cost_off):
+    """Return whether a switch is far from changing. `expected` is the count e of the word under the
+    shared model.
+
+    If the word is off, its gain is at most (x − e)²/e. If it is on, its gain is at least
+    x log(x/e) − x + e. With log y ≥ 3 (y² − 1)/(y² + 4 y + 1) and log y ≤ (y − 1)(y + 5)/(4 y + 2)
+    for y ≥ 1, there are bounds without logarithms.
+    """
+    apart = x - expected
+    if not on:
+        return apart * apart <= FAR * cost_on * expected
+    if x == 0.0:
+        return FAR * expected >= cost_off
+    if apart < 0.0:
+        return FAR * 3.0 * apart * apart >= cost_off * (4.0 * expected + 2.0 * x)
+    squares = x * x + 4.0 * x * expected + expected * expected
+    return FAR * 3.0 * x * (x * x - expected * expected) >= (cost_off + apart) * squares
+
+
+@inner_kernel
 def sweep_topic(words, x, on, model, cost, n_on, margin, max_sweeps):
     """Sweep over the switches `on` of one topic, at most until none changes; return `n_on`, the
     number of switches that are on in all topics.
 
     `words` are those that occur in the topic, with expected counts in x (0 for all others). A sweep
     visits them in order, then the other words in descending order of their shared probability, as
-    far as their absence can pay. `margin` becomes the largest gain of a word that stays off and the
-    least of one that stays on: no switch changes as long as these are on the same sides of its
-    costs.
+    far as their absence can pay. `margin` becomes a value that no gain of a word that stays off
+    exceeds, and one that no gain of a word that stays on is below: no switch changes as long as
+    these are on the same sides of its costs.
     """
     shared, by_shared, rank = model
     n_words = len(shared)
@@ -144,6 +168,7 @@ def sweep_topic(words, x, on, model, cost, n_on, margin, max_sweeps):
     cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
     for _ in range(max_sweeps):
         changed = False
+        ratio = all_mass / all_shared
         margin[0] = -math.inf
         margin[1] = math.inf
         for e in range(len(words) + n_words):
@@ -153,6 +178,10 @@ def sweep_topic(words, x, on, model, cost, n_on, margin, max_sweeps):
                 word = by_shared[e - len(words)]
                 if x[word] > 0.0:
                     continue
+            if is_far(on[word], x[word], shared[word] * ratio, cost_on, cost_off):
+                if e - len(words) >= depth:
+                    break
+                continue
             gain = weigh_switch(
                 on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on
             )
@@ -171,10 +200,14 @@ def sweep_topic(words, x, on, model, cost, n_on, margin, max_sweeps):
             on[word] = not on[word]
             all_mass += sign * x[word]
             all_shared += sign * shared[word]
+            ratio = all_mass / all_shared
             n_mine += sign
             n_on += sign
             depth = max(depth, e - len(words) + 1)
             cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
+        # In the last sweep the costs do not change, so these are bounds for the words that are far.
+        margin[0] = max(margin[0], FAR * cost_on)
+        margin[1] = min(margin[1], cost_off / FAR)
         if not changed:
             break
     if changed:

@@ -21,6 +21,7 @@ class Workspace(NamedTuple):
 
     words: Ints  # n
     counts: Floats  # n
+    shared: Floats  # n: probabilities of the words in the shared model
     places: Ints  # n: the rows of the words in `columns`, or -1 if all topics share the word
     kept: Ints  # words: 1 + the row of a word that is kept for the next document, or 0
     n_kept: Ints  # 1
@@ -67,6 +68,7 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
     return Workspace(
         np.zeros(longest, np.int64),
         np.zeros(longest),
+        np.zeros(longest),
         np.zeros(longest, np.int64),
         np.zeros(n_words, np.int64),
         np.zeros(1, np.int64),
@@ -105,9 +107,11 @@ def load_document(table, terms, counts, work):
     n = 0
     length = 0.0
     for i in range(len(terms)):
-        if table.shared[terms[i]] > 0.0:
+        shared = table.shared[terms[i]]
+        if shared > 0.0:
             work.words[n] = terms[i]
             work.counts[n] = counts[i]
+            work.shared[n] = shared
             length += counts[i]
             n += 1
     return n, length
@@ -149,21 +153,25 @@ def fill_columns(table, extra, work, n):
 @inner_kernel
 def look_up(table, word, topic):
     """Return the probability of a word in a topic."""
-    for k in range(table.indptr[word], table.indptr[word + 1]):
-        if table.topics[k] >= topic:
-            if table.topics[k] == topic:
-                return table.probabilities[k]
-            break
-    return table.shared[word]
+    low = table.indptr[word]
+    size = table.indptr[word + 1] - low
+    if size == 0:
+        return table.shared[word]
+    # The topics of a word ascend: half of those that are left is ruled out at a time.
+    while size > 1:
+        half = size // 2
+        low = low + half if table.topics[low + half] <= topic else low
+        size -= half
+    return table.probabilities[low] if table.topics[low] == topic else table.shared[word]
 
 
 @inner_kernel
-def fill_row(table, work, topic, n):
+def fill_row(work, topic, n):
     """Fill in the row of a topic, from columns that are filled in."""
     for i in range(n):
         index = work.places[i]
         if index < 0:
-            work.rows[topic, i] = table.shared[work.words[i]]
+            work.rows[topic, i] = work.shared[i]
         else:
             work.rows[topic, i] = work.columns[index, topic]
 
@@ -180,4 +188,4 @@ def fill_rows(table, extra, work, n):
     """Fill in the columns, and the rows of all topics."""
     fill_columns(table, extra, work, n)
     for topic in range(len(work.rows)):
-        fill_row(table, work, topic, n)
+        fill_row(work, topic, n)

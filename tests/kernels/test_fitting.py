@@ -50,9 +50,13 @@ def test_fit_has_the_likelihood_and_cost_of_the_equation(case):
 @given(cases())
 def test_no_single_switch_of_a_fitted_document_would_lower_the_objective(case):
     counts, (table, _) = case
+    check_single_switches(counts[:2], table)
+
+
+def check_single_switches(counts, table):
     beta = table.dense()
-    fit = fit_block(make_block(counts[:2]), table)
-    for d, document in enumerate(counts[:2]):
+    fit = fit_block(make_block(counts), table)
+    for d, document in enumerate(counts):
         reached = tuple(
             fit.proportions.topics[fit.proportions.indptr[d] : fit.proportions.indptr[d + 1]]
         )
@@ -62,6 +66,19 @@ def test_no_single_switch_of_a_fitted_document_would_lower_the_objective(case):
         for other, value in values.items():
             if len(set(other) ^ set(reached)) == 1:
                 assert mine <= value + 1e-4
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_topics_with_words_that_are_next_to_impossible_elsewhere_are_not_missed(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(0.4, 30.0, (4, 8))
+    x[rng.random(x.shape) < 0.4] = 0.0
+    x[:, 0] += 1
+    shared = SharedModel.from_counts(rng.integers(1, 40, 8))
+    table = estimate_words(make_expected(x), shared, make_switches(np.ones_like(x, bool)))
+    counts = rng.poisson(rng.gamma(0.5, 4.0, (2, 8)))
+    counts[:, 0] += 1
+    check_single_switches(counts, table)
 
 
 @given(cases())

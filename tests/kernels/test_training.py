@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from atd_dask.kernels import mixtures, workspaces
 from atd_dask.kernels.fitting import assign_block
 from atd_dask.kernels.model import Proportions
-from atd_dask.kernels.passes import fit_passes, join_passes
+from atd_dask.kernels.passes import anchors_in, fit_passes, join_passes
+from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
@@ -369,6 +370,29 @@ def test_a_topic_keeps_its_anchor_across_blocks_even_at_no_proportion():
     whole = join_passes(parts, np.array([0, 1, 2]), 3)
     assert whole.anchors.tolist() == [0, 1]
     assert whole.expected.tokens.tolist() == [80, 40]
+
+
+def test_blocks_are_fitted_alike_together_and_alone():
+    rng = np.random.default_rng(6)
+    counts = rng.poisson(0.8, (40, 12)) + np.eye(40, 12, dtype=int)
+    shared = SharedModel.from_counts(counts.sum(axis=0))
+    x = make_expected(rng.gamma(0.5, 20.0, (5, 12)) + 1e-3)
+    table = estimate_words(x, shared, WordSwitches.occurring(x))
+    blocks = [make_block(counts[first : first + 4]) for first in range(0, 40, 4)]
+    start = assign_block(make_block(counts), table)
+    anchors = np.array([0, 5, 17, 38, -1])
+    slope = np.full(5, 0.01)
+    together = fit_passes(blocks, table, start, slope, anchors)
+    for index, (block, mine) in enumerate(zip(blocks, together, strict=True)):
+        first, last = 4 * index, 4 * index + 4
+        inside = anchors_in(anchors, first, last)
+        (alone,) = fit_passes([block], table, start.part(first, last), slope, inside)
+        for one, other in zip(mine.proportions.arrays, alone.proportions.arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(mine.expected.mass, alone.expected.mass)
+        assert mine.log_likelihood == alone.log_likelihood
+        collected = collect_block(block, table, mine.proportions)
+        np.testing.assert_array_equal(mine.expected.mass, collected.mass)
 
 
 def test_a_topic_that_is_no_documents_best_is_dropped():

@@ -18,6 +18,7 @@ from tests.kernels.strategies import dense_switches, make_expected, make_switche
 
 switch_gain = callable_kernel(word_switches.switch_gain)
 gain_limit = callable_kernel(word_switches.gain_limit)
+is_far = callable_kernel(word_switches.is_far)
 
 
 @st.composite
@@ -79,6 +80,22 @@ def test_limit_is_above_the_gain(case):
             if mass > 0:
                 arguments = (x[j, n], shared.probabilities[n], mass, rest)
                 assert switch_gain(*arguments) <= gain_limit(*arguments) + 1e-9
+
+
+@given(cases(), st.floats(0.1, 20))
+def test_words_that_are_far_from_changing_do_not_change(case, cost):
+    x, shared, u, _ = case
+    for j in range(len(x)):
+        mass, base = x[j, u[j]].sum(), shared.probabilities[u[j]].sum()
+        for n in range(x.shape[1]):
+            mine, probability = x[j, n], shared.probabilities[n]
+            if not is_far(u[j, n], mine, probability * mass / base, cost, cost):
+                continue
+            if not u[j, n]:
+                assert switch_gain(mine, probability, mass, base) <= cost
+            elif mass > mine and base > probability:
+                gain = switch_gain(mine, probability, mass - mine, base - probability)
+                assert gain >= cost
 
 
 @given(cases())
