@@ -24,6 +24,7 @@ from atd_dask.kernels.passes import (
     ComputedProportions,
     HeldProportions,
     Pass,
+    add_in_tree,
     add_passes,
     anchors_in,
     assign_pass,
@@ -45,10 +46,9 @@ MOST_LEVELS = 2
 
 @dataclass(frozen=True)
 class BlockGroup:
-    """Consecutive blocks, whose statistics are added in `n_levels` levels of the tree."""
+    """Consecutive blocks, a subtree of the tree in which statistics are added."""
 
     blocks: Sequence[Block]
-    n_levels: int
 
     def __sizeof__(self) -> int:
         return sum(block.__sizeof__() for block in self.blocks)
@@ -64,11 +64,7 @@ class BlockGroup:
             assert isinstance(part.proportions, Proportions)
             proportions.append(part.proportions)
         pairs = zip(parts, self.blocks, strict=True)
-        sums = [place_anchors(part, block.start) for part, block in pairs]
-        for _ in range(self.n_levels):
-            firsts = range(0, len(sums), BRANCHES)
-            sums = [add_passes(sums[first : first + BRANCHES], n_words) for first in firsts]
-        (whole,) = sums
+        whole = add_in_tree([place_anchors(part, block.start) for part, block in pairs], n_words)
         return replace(whole, proportions=Proportions.concatenate(proportions))
 
 
@@ -85,7 +81,6 @@ class Grouping:
 
     large: Sequence[range]  # of blocks
     small: Sequence[range]
-    n_levels: int  # of the large ones
 
     @classmethod
     def of(cls, n_blocks: int, n_threads: int, least_groups: int) -> Grouping:
@@ -94,12 +89,11 @@ class Grouping:
         n_large = n_blocks // size // n_threads * n_threads if n_levels else n_blocks
         large = [range(n * size, (n + 1) * size) for n in range(n_large)]
         rest, part = range(n_large * size, n_blocks), max(size // BRANCHES, 1)
-        return cls(large, [rest[n : n + part] for n in range(0, len(rest), part)], n_levels)
+        return cls(large, [rest[n : n + part] for n in range(0, len(rest), part)])
 
-    def __iter__(self) -> Iterator[tuple[range, int]]:
-        """Yield the blocks of each group, and its levels."""
-        yield from ((group, self.n_levels) for group in self.large)
-        yield from ((group, self.n_levels - 1) for group in self.small)
+    def __iter__(self) -> Iterator[range]:
+        yield from self.large
+        yield from self.small
 
 
 @dataclass(frozen=True)
@@ -181,8 +175,8 @@ class ClusterPasses:
         n_threads, n_slots = self._runner.count_threads(), self._runner.count_slots()
         self._grouping = Grouping.of(n_blocks, n_threads, n_slots)
         groups = list(self._grouping)
-        self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks, _ in groups]
-        self._groups = self._runner.keep(read_group, self._corpus, groups)
+        self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks in groups]
+        self._groups = self._runner.keep(read_group, self._corpus, groups, spread=True)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -247,9 +241,8 @@ class ClusterPasses:
         return replace(totals, proportions=held, expected=counts)
 
 
-def read_group(corpus: Corpus, group: tuple[range, int]) -> BlockGroup:
-    blocks, n_levels = group
-    return BlockGroup([corpus.block(index) for index in blocks], n_levels)
+def read_group(corpus: Corpus, blocks: range) -> BlockGroup:
+    return BlockGroup([corpus.block(index) for index in blocks])
 
 
 def take_documents(group: BlockGroup, _: None, rows: Ints) -> Block:

@@ -205,6 +205,24 @@ def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
     )
 
 
+def add_in_tree(parts: Sequence[Pass], n_words: int) -> Pass:
+    """Return the sum of passes over the blocks of a corpus, or of a subtree of it.
+
+    Sums are taken from the left, so the first one of a level is the same if it is part of the next.
+    """
+
+    def add_neighbours(some: Sequence[Pass]) -> Pass:
+        return add_passes(some, n_words) if len(some) > 1 else some[0]
+
+    first, rest = list(parts[:BRANCHES]), parts[BRANCHES:]
+    while rest:
+        starts = range(0, len(rest), BRANCHES)
+        level = [add_neighbours(rest[start : start + BRANCHES]) for start in starts]
+        first += level[: BRANCHES - 1]
+        rest = level[BRANCHES - 1 :]
+    return add_neighbours(first)
+
+
 def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
     """Return the pass over a corpus whose blocks begin at the documents `starts`."""
     proportions = []
@@ -212,11 +230,8 @@ def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
         assert isinstance(part.proportions, Proportions)
         proportions.append(part.proportions)
     pairs = zip(parts, starts[: len(parts)].tolist(), strict=True)
-    sums = [place_anchors(part, start) for part, start in pairs]
-    while len(sums) > 1:
-        firsts = range(0, len(sums), BRANCHES)
-        sums = [add_passes(sums[first : first + BRANCHES], n_words) for first in firsts]
-    return replace(sums[0], proportions=Proportions.concatenate(proportions))
+    whole = add_in_tree([place_anchors(part, start) for part, start in pairs], n_words)
+    return replace(whole, proportions=Proportions.concatenate(proportions))
 
 
 def read_proportions(held: Proportions | HeldProportions, starts: Ints) -> Proportions:

@@ -19,6 +19,7 @@ from atd_dask.distribution.block_passes import MOST_RECENT, Grouping, SentValues
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
+from atd_dask.kernels.passes import BRANCHES
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord, start_selection
 from atd_dask.kernels.word_switches import SharedModel
@@ -361,8 +362,8 @@ def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
     table = start_selection(SharedModel.from_counts(local.count_words()), seeds).table
     rows = np.array([0, 2, 3, 77, 399])
     with local_client(1) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
-        levels = {group.result().n_levels for group in passes._groups.results}
-        assert levels == {n_levels, max(n_levels - 1, 0)}
+        sizes = {len(group.result().blocks) for group in passes._groups.results}
+        assert {BRANCHES**n_levels, BRANCHES ** max(n_levels - 1, 0)} <= sizes
         assert passes.count_words().tolist() == local.count_words().tolist()
         assert passes.take(rows).terms.tolist() == local.take(rows).terms.tolist()
         mine, here = passes.assign(table), local.assign(table)
@@ -381,12 +382,13 @@ def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
 @pytest.mark.parametrize("n_threads", [1, 2, 7])
 @pytest.mark.parametrize("n_blocks", [1, 5, 8, 71, 706, 5_000])
 def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
-    groups = list(Grouping.of(n_blocks, n_threads, 3 * n_threads))
-    assert [block for blocks, _ in groups for block in blocks] == list(range(n_blocks))
+    grouping = Grouping.of(n_blocks, n_threads, 3 * n_threads)
+    groups = list(grouping)
+    assert [block for blocks in groups for block in blocks] == list(range(n_blocks))
     loads = np.zeros(n_threads)
-    for blocks, _ in groups:  # the largest come first
-        loads[loads.argmin()] += len(blocks)
-    smallest = max(len(blocks) for blocks, n_levels in groups if n_levels == groups[-1][1])
+    for number, blocks in enumerate(groups):
+        loads[number % n_threads] += len(blocks)
+    smallest = max(map(len, grouping.small or grouping.large))
     assert loads.max() - loads.min() <= smallest
 
 

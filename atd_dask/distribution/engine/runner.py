@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class RemoteResults:
 
     results: Sequence[Any]
     shared: Any
+    homes: Sequence[str | None] = ()  # the workers that should have them, if any are preferred
 
 
 @dataclass(frozen=True)
@@ -137,52 +139,68 @@ class Runner:
                 return
             yield
 
-    def keep(self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any]) -> RemoteResults:
-        """Compute step(shared, piece) for every piece, and keep the results on the workers."""
+    def keep(
+        self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any], spread: bool = False
+    ) -> RemoteResults:
+        """Compute step(shared, piece) for every piece, and keep the results on the workers; with
+        `spread`, in turn on all threads, for pieces that take about as long."""
         if self.client is None:
             return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
-        futures = [self._submit(step, number, held, piece) for number, piece in enumerate(pieces)]
-        return RemoteResults(futures, held)
+        homes = self._list_homes(len(pieces)) if spread else [None] * len(pieces)
+        futures = [
+            self._submit(step, number, held, piece, home=home)
+            for number, (piece, home) in enumerate(zip(pieces, homes, strict=True))
+        ]
+        return RemoteResults(futures, held, homes)
 
     def keep_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, *others: RemoteResults
     ) -> RemoteResults:
         """Compute step(result, shared, *others) for all kept results, and keep these results too.
         `others` are kept results that are passed along one by one. What a result was made from need
-        not be kept."""
+        not be kept. They are computed where the first ones should be, even if others are near."""
         rows = list(zip(kept.results, *(other.results for other in others), strict=True))
         if self.client is None:
             return RemoteResults([step(row[0], shared, *row[1:]) for row in rows], shared)
         held = self._hold(step, shared)
+        homes = kept.homes or [None] * len(rows)
         futures = [
-            self._submit(step, number, row[0], held, *row[1:]) for number, row in enumerate(rows)
+            self._submit(step, number, row[0], held, *row[1:], home=home)
+            for number, (row, home) in enumerate(zip(rows, homes, strict=True))
         ]
-        return RemoteResults(futures, held)
+        return RemoteResults(futures, held, homes)
 
     def reduce(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
     ) -> RemoteResults:
         """Combine all kept results: step(results, shared) of several neighbours, then of what that
-        returns, and so on. The tree depends only on the number of results. Its root is kept."""
-        while len(kept.results) > 1:
-            kept = self.combine_some(step, kept, shared, n_branches)
-        return kept
+        returns, and so on. The tree depends only on the number of results. Its root is kept.
+
+        A step folds from the left, so the first one of a level has the same result if it is part of
+        the next: it is not taken on its own.
+        """
+        first, rest = kept.results[:n_branches], kept.results[n_branches:]
+        while rest:
+            level = self.combine_some(step, RemoteResults(rest, None), shared, n_branches).results
+            first, rest = [*first, *level[: n_branches - 1]], level[n_branches - 1 :]
+        return self.combine_some(step, RemoteResults(first, None), shared, len(first))
 
     def combine_some(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
     ) -> RemoteResults:
-        """Combine kept results, so many neighbours at a time: step(results, shared)."""
-        starts = range(0, len(kept.results), n_branches)
-        groups = [kept.results[start : start + n_branches] for start in starts]
-        if self.client is None:
-            return RemoteResults([step(group, shared) for group in groups], None)
-        # Adding results up frees memory, so it comes first.
-        futures = [
-            self._submit(step, number, group, shared, priority=1)
-            for number, group in enumerate(groups)
-        ]
-        return RemoteResults(futures, None)
+        """Combine kept results, so many neighbours at a time: step(results, shared). One that is
+        alone stays as it is."""
+        combined = []
+        for number, start in enumerate(range(0, len(kept.results), n_branches)):
+            group = kept.results[start : start + n_branches]
+            if len(group) == 1:
+                combined.append(group[0])
+            elif self.client is None:
+                combined.append(step(group, shared))
+            else:  # adding results up frees memory, so it comes first
+                combined.append(self._submit(step, number, group, shared, priority=1))
+        return RemoteResults(combined, None)
 
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
@@ -218,7 +236,8 @@ class Runner:
             # Not cancelled: the scheduler would also cancel what was made from it, and it fails
             # if nobody needs that any more.
             for future in (*kept.results, kept.shared):
-                future.release()
+                if future is not None:
+                    future.release()
 
     def start(
         self, step: Callable[..., Any], kept: RemoteResults, question: Any
@@ -245,7 +264,7 @@ class Runner:
         """Return how many tasks may be under way."""
         return 1 if self.client is None else TASKS_PER_THREAD * self.count_threads()
 
-    def _gather(self, futures: Sequence[Future[Any]], *needed: Future[Any]) -> list[Any]:
+    def _gather(self, futures: Sequence[Future[Any]], *needed: Future[Any] | None) -> list[Any]:
         assert self.client is not None
         try:
             results: list[Any] = self.client.gather(futures)
@@ -253,8 +272,18 @@ class Runner:
             self.client.cancel([*futures, *needed])
         return results
 
-    def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any]:
+    def _list_homes(self, n_pieces: int) -> list[str | None]:
+        """Return a worker for each piece, all threads in turn."""
         assert self.client is not None
+        threads = [name for name, n in sorted(self.client.nthreads().items()) for _ in range(n)]
+        return list(islice(cycle(threads), n_pieces)) if threads else [None] * n_pieces
+
+    def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any] | None:
+        """Return the handle of a value that many tasks need; nothing needs none. A task may run
+        where any of its arguments is, so such a handle would draw it away from the others."""
+        assert self.client is not None
+        if shared is None:
+            return None
         key = task_key(f"hold-for-{_name(step)}")
         packed = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
         if len(packed) <= PIECE_BYTES:
@@ -267,10 +296,18 @@ class Runner:
         return self.client.submit(join, pieces, key=key, pure=False)
 
     def _submit(
-        self, step: Callable[..., Any], number: int, *arguments: Any, **options: Any
+        self,
+        step: Callable[..., Any],
+        number: int,
+        *arguments: Any,
+        home: str | None = None,
+        **options: Any,
     ) -> Future[Any]:
+        """Submit a task, if possible to the worker `home`."""
         assert self.client is not None
         key = task_key(_name(step), number)
+        if home is not None:
+            options |= {"workers": [home], "allow_other_workers": True}
         return self.client.submit(step, *arguments, key=key, pure=False, **options)
 
 
