@@ -33,7 +33,6 @@ TESTED_BY = {
     "distribution/counting": "pipelines/test_ingest.py",
     "distribution/engine/graph": "distribution/test_grids.py",
     "distribution/engine/lazy_client": "pipelines/test_sweep.py",
-    "distribution/engine/runner": "distribution/test_detection.py",
     "distribution/engine/simulation": "bench/test_simulated_cluster.py",
     "distribution/rehearsal": "distribution/engine/test_warming.py",
     "distribution/replicates": "distribution/test_detection.py",

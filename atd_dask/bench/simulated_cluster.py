@@ -44,8 +44,8 @@ def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seco
         return float(times.user + times.system)
 
     runner = Runner(cluster.client)
-    blocks = runner.keep(hold_block, seconds, range(n_workers * tasks_per_worker))
-    runner.reduce(add_blocks, blocks, None, BRANCHES)
+    blocks = runner.keep(hold_block, seconds, range(n_workers * tasks_per_worker), spread=True)
+    wait_for_sum(runner, blocks)
     memory = scheduler.memory_info().rss
     start, before, mine = time.perf_counter(), cpu_seconds(), time.process_time()
     n_tasks = simulate_pass(runner, blocks, seconds)
@@ -70,28 +70,36 @@ def simulate_pass(runner: Runner, blocks: RemoteResults, seconds: float) -> int:
     of sums. Return their number."""
     fitted = runner.keep_all(fit_block, blocks, seconds)
     kept = runner.keep_all(keep_part, fitted, None)
-    runner.reduce(add_blocks, fitted, None, BRANCHES)
-    n_tasks, level = 2 * len(blocks.results), len(blocks.results)
-    while level > 1:
-        level = -(-level // BRANCHES)
-        n_tasks += level
+    n_sums = wait_for_sum(runner, fitted)
     runner.drop(kept)
     runner.drop(fitted)
-    return n_tasks
+    return 2 * len(blocks.results) + n_sums
 
 
-def hold_block(seconds: float, number: int) -> int:
-    return number
+def wait_for_sum(runner: Runner, parts: RemoteResults) -> int:
+    """Wait for the sum over all blocks; return how many tasks it took."""
+    whole = runner.reduce(add_blocks, parts, 0, BRANCHES)
+    ((n_blocks, n_tasks),) = runner.ask(keep_part, whole, [(0, None)])
+    assert n_blocks == len(parts.results)
+    return int(n_tasks)
 
 
-def fit_block(block: int, seconds: float) -> int:
+# What stands for a part of a corpus: how many blocks it has, and how many tasks have added them up.
+Part = tuple[int, int]
+
+
+def hold_block(seconds: float, number: int) -> Part:
+    return 1, 0
+
+
+def fit_block(block: Part, seconds: float) -> Part:
     time.sleep(seconds)
     return block
 
 
-def keep_part(part: int, _: None) -> int:
+def keep_part(part: Part, _: None) -> Part:
     return part
 
 
-def add_blocks(parts: Sequence[int], _: None) -> int:
-    return len(parts)
+def add_blocks(parts: Sequence[Part], _: int) -> Part:
+    return sum(n for n, _ in parts), 1 + sum(n for _, n in parts)

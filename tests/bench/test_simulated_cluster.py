@@ -13,4 +13,5 @@ def test_the_command():
     found = dict(zip(header.split(), row.split(), strict=True))
     assert found["workers"] == "3"
     assert found["blocks"] == "12"
-    assert found["tasks"] == "27"  # a fit and a part for each block, and sums of eight: 2 + 1
+    assert found["tasks"] == "26"  # a fit and a part for each block, and sums of four and of all
+    assert float(found["seconds"]) >= float(found["seconds_of_work"]) > 0  # the pass has ended
