@@ -12,6 +12,7 @@ import math
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,9 +32,11 @@ from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.model import Block, WordTable
-from atd_dask.kernels.passes import LocalPasses, Pass, Passes
+from atd_dask.kernels.fitting import fit_and_divide
+from atd_dask.kernels.model import Block, Proportions, WordTable
+from atd_dask.kernels.passes import LocalPasses, Pass, Passes, fit_passes, join_passes
 from atd_dask.kernels.seeding import seed_topics
+from atd_dask.kernels.statistics import ExpectedCounts, collect_block
 from atd_dask.kernels.training import CostTerms, improve_words, start_selection
 from atd_dask.kernels.word_switches import SharedModel
 from atd_dask.storage.corpus import CorpusStore
@@ -46,6 +49,8 @@ FIT_PASSES = 3  # passes that are measured; one before them compiles what is not
 SAME_PASSES = 2  # passes after which models are compared
 SAME_WORKERS = (1, 2, 3)
 SAMPLING_ITERATIONS = 3
+STEP_TRIALS = 3
+COPIED_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -217,6 +222,75 @@ def bench_sampling(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
     ]
 
 
+def bench_steps(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
+    """Time the steps of a pass in this process, next to a copy of memory. A step reads what it is
+    given and writes what it returns at least once: these are its bytes."""
+    with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
+        store = _write(Path(folder), n_docs, shape, progress)
+        passes, n_entries = _in_memory(store), store.n_entries
+        shared, table, before = _begin(passes, store, shape)
+    table, before = _iterate(passes, shared, table, before)
+    blocks, starts = passes.blocks, passes.starts
+    rows: list[Row] = []
+
+    def note(what: str, step: Callable[[], Any], *given: Any) -> Any:
+        step()  # compiles what is not compiled yet
+        seconds, result = [], None
+        for _ in range(STEP_TRIALS):
+            start = time.process_time()
+            result = step()
+            seconds.append(time.process_time() - start)
+        n_bytes, taken = sum(map(_count_bytes, (*given, result))), sum(seconds) / STEP_TRIALS
+        rows.append(
+            {
+                "what": what,
+                "documents": n_docs,
+                "CPU seconds": f"{taken:.3f}",
+                "ns per entry": f"{1e9 * taken / n_entries:.1f}",
+                "megabytes": round(n_bytes / 1e6),
+                "gigabytes per CPU second": f"{n_bytes / taken / 1e9:.2f}",
+            }
+        )
+        return result
+
+    counts = before.expected
+    assert isinstance(counts, ExpectedCounts)
+    assert isinstance(before.proportions, Proportions)
+    table = note(
+        "update the words", lambda: improve_words(counts, shared, table, CostTerms()), counts
+    )
+    slope = 0.5 * table.specific_words() / np.maximum(counts.tokens, 1)
+    given = table, before.proportions, slope, before.anchors
+    parts = note("fit and collect", lambda: fit_passes(blocks, *given), blocks, table)
+    free = np.full(shape.n_topics, -1)
+    fits = [
+        fit_and_divide(block, table, part.proportions, slope, free)
+        for block, part in zip(blocks, parts, strict=True)
+    ]
+    note(
+        "of that, collect",
+        lambda: [
+            collect_block(block, table, fit.proportions, divided.part(0, len(block)))
+            for block, (fit, divided) in zip(blocks, fits, strict=True)
+        ],
+        blocks,
+        [divided.counts for _, divided in fits],
+    )
+    note("add up", lambda: join_passes(parts, starts, passes.n_words), parts)
+    values = np.arange(COPIED_BYTES // 8)
+    note("copy of an array", values.copy, values)
+    return rows
+
+
+def _count_bytes(value: Any) -> int:
+    """Return the bytes of arrays, and of what is made of them."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, (list, tuple)):
+        return sum(map(_count_bytes, value))
+    return sys.getsizeof(value)
+
+
 def _write(folder: Path, n_docs: int, shape: Shape, progress: Progress) -> CorpusStore:
     with progress.task(f"write {n_docs:,} documents", n_docs, "documents") as task:
         return write_part(folder, "train", n_docs, np.zeros(0, np.int64), task.advance, shape)
@@ -229,7 +303,7 @@ def _on_workers(n_workers: int, store: CorpusStore) -> Iterator[Passes]:
         yield passes
 
 
-def _in_memory(store: CorpusStore) -> Passes:
+def _in_memory(store: CorpusStore) -> LocalPasses:
     corpus = MemoryCorpus.read(store)
     return LocalPasses(corpus.blocks(), corpus.n_words)
 

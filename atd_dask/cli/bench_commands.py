@@ -243,6 +243,11 @@ def bench_batch(progress: Progress, **options: int) -> None:
     is_flag=True,
     help="Instead, compare a pass in one process with an iteration of tomotopy's Gibbs sampler.",
 )
+@click.option(
+    "--steps",
+    is_flag=True,
+    help="Instead, time the steps of a pass in one process, next to a copy of memory.",
+)
 @logging_options
 def bench_passes(
     documents: tuple[int, ...],
@@ -251,6 +256,7 @@ def bench_passes(
     topics: int,
     same: bool,
     sampling: bool,
+    steps: bool,
     progress: Progress,
 ) -> None:
     """Pass over generated documents on a cluster, and see how the cost grows with them."""
@@ -262,6 +268,8 @@ def bench_passes(
         _print_rows([row for n in documents for row in bench.bench_same(n, shape, progress)])
     elif sampling:
         _print_rows([row for n in documents for row in bench.bench_sampling(n, shape, progress)])
+    elif steps:
+        _print_rows([row for n in documents for row in bench.bench_steps(n, shape, progress)])
     else:
         _print_rows(bench.bench_passes(documents, workers, shape, progress))
 

@@ -37,6 +37,17 @@ def test_a_sampler_to_compare_with():
     assert theirs.startswith("tomotopy")
 
 
+def test_steps_of_a_pass():
+    arguments = ["bench", "passes", "--documents", "200", "--steps"]
+    result = CliRunner().invoke(atd, arguments)
+    assert result.exit_code == 0, result.stderr
+    header, *rows = result.stdout.splitlines()
+    assert header.endswith("gigabytes per CPU second")
+    steps = ["update the words", "fit and collect", "of that, collect", "add up", "copy"]
+    for row, step in zip(rows, steps, strict=True):
+        assert row.startswith(step)
+
+
 def test_the_exponent_is_that_of_the_cpu_time_of_a_pass():
     small = Measured(1_000, 2, 100_000, Usage(2.0, FIT_PASSES * 2.0, 0), 5_000, 10**8)
     large = Measured(10_000, 2, 1_000_000, Usage(2.0, FIT_PASSES * 20.0, 0), 5_000, 10**8)
