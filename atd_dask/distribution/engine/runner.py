@@ -337,9 +337,15 @@ def align(value: Any) -> Any:
 
 
 def align_arrays(value: Any) -> Any:
-    """Return a tuple of arrays and other things with all arrays aligned; copy it only if needed."""
-    arrays = (
-        [part for part in value if isinstance(part, np.ndarray)] if isinstance(value, tuple) else []
-    )
-    fine = all(array.flags.aligned and array.flags.writeable for array in arrays)
-    return value if fine else align(value)
+    """Return a tuple of arrays and other things in which all arrays are aligned and writable; only
+    those that are not are copied."""
+    if not isinstance(value, tuple):
+        return value
+    parts = [part.copy() if _is_borrowed(part) else part for part in value]
+    if all(one is other for one, other in zip(value, parts, strict=True)):
+        return value
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+
+
+def _is_borrowed(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and not (part.flags.aligned and part.flags.writeable)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from atd_dask.distribution.engine.runner import Runner
+import numpy as np
+
+from atd_dask.distribution.engine.runner import Runner, align_arrays
+from atd_dask.kernels.word_switches import SharedModel
 from tests.clusters import local_client, wait_for
 
 
@@ -63,3 +66,18 @@ def test_a_sum_is_taken_in_the_same_order_as_level_by_level():
         while len(level) > 1:
             level = [add_up(level[first : first + 3], None) for first in range(0, len(level), 3)]
         assert runner.reduce(add_up, kept, None, 3).results == level
+
+
+def test_only_arrays_that_are_borrowed_are_copied():
+    unaligned = np.frombuffer(bytearray(25), np.uint8)[1:].view(np.float64)
+    fixed = np.arange(3)
+    fixed.flags.writeable = False
+    fine = np.arange(4)
+    model = align_arrays(SharedModel(unaligned, fixed, fine))
+    assert isinstance(model, SharedModel)
+    assert all(array.flags.aligned and array.flags.writeable for array in model)
+    assert model.rank is fine
+    assert model.by_probability.tolist() == [0, 1, 2]
+    assert align_arrays(model) is model
+    assert align_arrays(("text", fixed))[1] is not fixed
+    assert align_arrays(fixed) is fixed
