@@ -256,21 +256,15 @@ class Faults:
                 self.strike(case, job)
         try:
             status = job.follow()
-            outcome, why = judge_end(status, job)
+            end = judge_end(status, job)
         except SilenceError as error:
-            status, outcome, why = None, HANG, str(error)
+            status, end = None, (HANG, str(error))
         self._gate.mode = "open"
         (job.folder / "disk" / "filler").unlink(missing_ok=True)
         if status == 0 and job.read_results() != expected:
             return WRONG, "another result"
-        # Whatever it said in the end: nothing may be lost.
         job.stop()
-        failed = self.resume(job)
-        if failed:
-            return LOST, f"{failed} after {outcome}: {why}"
-        if job.read_results() != expected:
-            return WRONG, f"after it resumed from {outcome}: {why}"
-        return outcome, why
+        return judge_resumed(end, self.resume(job), job, expected)
 
 
 def make_inputs(command: str) -> tuple[dict[str, str], str]:
@@ -304,6 +298,17 @@ def judge_end(status: int, job: Job) -> tuple[str, str]:
         return TRACEBACK, str(errors)
     is_ours = not errors[0].partition(":")[0].endswith(("Error", "Exception"))
     return (REFUSED if is_ours else TRACEBACK), errors[0]
+
+
+def judge_resumed(
+    end: tuple[str, str], failed: str, job: Job, expected: list[Any]
+) -> tuple[str, str]:
+    """What came of a case, after its job was resumed: however it ended before, nothing may be
+    lost. `failed` is what the resumed job said if it failed."""
+    told = f"after it ended with {': '.join(end)}"
+    if failed:
+        return LOST, f"{failed} {told}"
+    return end if job.read_results() == expected else (WRONG, f"another result {told}")
 
 
 @contextmanager
