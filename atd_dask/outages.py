@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING, Any
 
 from atd_dask.errors import OutageError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 # What s3fs makes of a server's errors, and what systems report for a network disk.
 _PASSING = (
@@ -42,3 +46,16 @@ def explain_outage(error: BaseException, url: str = "a store") -> OutageError | 
         f"{url} is not responding properly ({line}): check that it is up, then run the same"
         " command again to resume"
     )
+
+
+def leave_outages_to_requests(loop: AbstractEventLoop) -> None:
+    """Keep the event loop of a file system from logging outages with a traceback: aiohttp leaves
+    tasks behind when a connection breaks, but the request that they belong to fails too."""
+    if loop.get_exception_handler() is None:
+        loop.set_exception_handler(_log_unless_outage)
+
+
+def _log_unless_outage(loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if error is None or not is_outage(error):
+        loop.default_exception_handler(context)

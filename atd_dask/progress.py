@@ -89,9 +89,11 @@ class _Listened:
 
 
 class Progress:
-    """Reports the progress of a run. If quiet, it reports only warnings and errors."""
+    """Reports the progress of a run. If quiet, it reports only warnings and errors; if verbose,
+    whoever reports an error adds where it came from."""
 
-    def __init__(self, output: Output, quiet: bool = False) -> None:
+    def __init__(self, output: Output, quiet: bool = False, verbose: bool = False) -> None:
+        self.verbose = verbose
         self._output = _Listened(output)
         self._quiet = quiet
 

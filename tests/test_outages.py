@@ -3,13 +3,16 @@ status 1, so that a schedule tries again, the other with 2."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec.asyn
 import pytest
-from aiohttp import ServerDisconnectedError
+from aiohttp import ClientConnectionResetError, ServerDisconnectedError
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 from fsspec.implementations.memory import MemoryFileSystem
 from zarr.core.buffer import default_buffer_prototype
@@ -160,3 +163,30 @@ def test_a_store_that_never_answers_is_given_up(silent: Location) -> None:
     with pytest.raises(TimeoutError, match=r"^$") as caught:
         sync(store.set("a/c/0", default_buffer_prototype().buffer.from_bytes(b"content")))
     assert is_outage(caught.value)
+
+
+async def forget(error: Exception) -> None:
+    """Leave a task behind whose error nobody asks for."""
+
+    async def fail() -> None:
+        raise error
+
+    task = asyncio.create_task(fail())
+    await asyncio.wait([task])
+    del task
+    gc.collect()
+
+
+def test_what_a_broken_connection_leaves_behind_is_not_logged(
+    silent: Location, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The request that broke says so; its tasks would say it again, with a traceback."""
+    store = _WritingStore(silent.zarr_store(read_only=False))
+    with pytest.raises(TimeoutError, match=r"^$"):
+        sync(store.set("a/c/0", default_buffer_prototype().buffer.from_bytes(b"content")))
+    backend, _ = silent._backend()
+    for error in (ClientConnectionResetError("closing"), ValueError("a defect")):
+        fsspec.asyn.sync(backend.loop, forget, error)
+        sync(forget(error))
+    told = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
+    assert told == ["a defect", "a defect"]

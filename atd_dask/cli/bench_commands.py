@@ -147,7 +147,7 @@ def bench_problems(
         stopping_on_request(),
         hold_output(output, progress.warn),
         redirect_logs(progress),
-        connect(scheduler=scheduler) as client,
+        connect(scheduler=scheduler, dask_logs=progress.verbose) as client,
         hush_when_stopped(client),
     ):
         click.echo(measure(request, given, output, client, progress))

@@ -23,7 +23,6 @@ from atd_dask.cli.bench_commands import bench
 from atd_dask.cli.common_options import (
     FOUND,
     PROGRESS,
-    VERBOSE,
     exit_code_option,
     job_options,
     logging_options,
@@ -72,7 +71,7 @@ class Commands(click.Group):
 
 def _report(error: Exception, ctx: click.Context) -> int:
     progress = _find_progress(ctx)
-    if ctx.meta.get(VERBOSE):
+    if progress.verbose:
         traceback.print_exception(error)
     if isinstance(error, UserError):
         for problem in error.problems if isinstance(error, ConfigError) else (str(error),):
@@ -82,7 +81,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
         progress.error(str(error))
         return FAILED
     message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-    hint = "" if ctx.meta.get(VERBOSE) else "; --verbose shows the traceback"
+    hint = "" if progress.verbose else "; --verbose shows the traceback"
     progress.error(f"{message}{hint}")
     return FAILED
 
@@ -275,7 +274,7 @@ def _prepare_job(
                 # Once the work is done, nobody cares whether workers are slow to exit.
                 nannies = logging.getLogger("distributed.nanny")
                 cluster.callback(nannies.setLevel, nannies.level)
-                client = cluster.enter_context(connect(config.cluster, scheduler))
+                client = cluster.enter_context(connect(config.cluster, scheduler, progress.verbose))
                 cluster.callback(nannies.setLevel, logging.ERROR)
                 cluster.enter_context(hush_when_stopped(client))
                 _introduce(client, progress)
@@ -338,7 +337,7 @@ def validate(
         from atd_dask.distribution.engine.clients import connect
         from atd_dask.distribution.engine.observation import describe_cluster
 
-        with connect(config.cluster) as client:
+        with connect(config.cluster, dask_logs=progress.verbose) as client:
             cluster = describe_cluster(client)
             click.echo(f"{cluster.address} answers, workers: {cluster.workers}")
 

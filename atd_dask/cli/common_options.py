@@ -10,16 +10,15 @@ import click
 
 FOUND = 3  # the exit status for a significant cluster, with --exit-code
 
-# The keys of a command's context under which the logging options are stored.
+# The key of a command's context under which its progress is stored.
 PROGRESS = f"{__name__}.progress"
-VERBOSE = f"{__name__}.verbose"
 
 
 def logging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the logging options to a command, which receives them as `progress`."""
 
     @click.option("--quiet", is_flag=True, help="Show only warnings and errors.")
-    @click.option("--verbose", is_flag=True, help="Show the traceback of an error.")
+    @click.option("--verbose", is_flag=True, help="Show tracebacks, and what Dask logs.")
     @click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
@@ -33,8 +32,7 @@ def logging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from atd_dask.cli.outputs import make_progress
 
-        ctx.meta[VERBOSE] = verbose
-        ctx.meta[PROGRESS] = make_progress(log_format, quiet)
+        ctx.meta[PROGRESS] = make_progress(log_format, quiet, verbose)
         return command(progress=ctx.meta[PROGRESS], **arguments)
 
     return wrapped

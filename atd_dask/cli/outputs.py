@@ -34,20 +34,26 @@ DASK_LOGGERS = (
 )
 
 
-def make_progress(log_format: str = "text", quiet: bool = False) -> Progress:
+def make_progress(log_format: str = "text", quiet: bool = False, verbose: bool = False) -> Progress:
     """Return a `Progress` that suits standard error: a terminal, or a file or pipe."""
     stream = sys.stderr
     if log_format == "json":
-        return Progress(JsonLines(stream), quiet)
+        return Progress(JsonLines(stream), quiet, verbose)
     if stream.isatty() and os.environ.get("TERM") != "dumb":
-        return Progress(TerminalBars(stream), quiet)
-    return Progress(PlainLines(stream), quiet)
+        return Progress(TerminalBars(stream), quiet, verbose)
+    return Progress(PlainLines(stream), quiet, verbose)
 
 
 class _Redirection(logging.Handler):
     def __init__(self, progress: Progress) -> None:
         super().__init__(logging.WARNING)
         self._progress = progress
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Leave out errors and tracebacks unless they are wanted: what matters of them is raised
+        in the job too, which then ends with one sentence."""
+        is_sentence = record.exc_info is None and "\n" not in record.getMessage()
+        return self._progress.verbose or (record.levelno < logging.ERROR and is_sentence)
 
     def emit(self, record: logging.LogRecord) -> None:
         say = self._progress.error if record.levelno >= logging.ERROR else self._progress.warn
@@ -56,7 +62,8 @@ class _Redirection(logging.Handler):
 
 @contextmanager
 def redirect_logs(progress: Progress) -> Iterator[None]:
-    """Route the warnings of Dask in this process through `progress`.
+    """Route the warnings of Dask in this process through `progress`, and if that is verbose, its
+    errors and tracebacks.
 
     Dask must be imported first, because that installs its own handlers.
     """

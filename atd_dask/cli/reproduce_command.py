@@ -36,7 +36,7 @@ def make_tables(
     with (
         hold_output(output, progress.warn),
         redirect_logs(progress),
-        connect(scheduler=scheduler) as client,
+        connect(scheduler=scheduler, dask_logs=progress.verbose) as client,
         hush_when_stopped(client),
     ):
         introduce(client, progress)

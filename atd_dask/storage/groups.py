@@ -25,6 +25,7 @@ from zarr.storage import LocalStore, WrapperStore
 
 from atd_dask.errors import DamagedStoreError
 from atd_dask.json_records import Json
+from atd_dask.outages import leave_outages_to_requests
 from atd_dask.storage.locations import Location, Partial, limit_seconds, name_location
 from atd_dask.storage.manifest import (
     ArrayRecord,
@@ -306,6 +307,7 @@ class _WritingStore(WrapperStore[Store]):
         elif isinstance(self._store, LocalStore):
             await super().set(key, value)
         else:
+            leave_outages_to_requests(asyncio.get_running_loop())  # Zarr's own
             await asyncio.wait_for(super().set(key, value), limit_seconds(len(value)))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.errors import AtdError, InputError
-from atd_dask.outages import explain_outage
+from atd_dask.outages import explain_outage, leave_outages_to_requests
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -121,6 +121,8 @@ class Location:
             return fsspec.filesystem("file", auto_mkdir=True), self.url
         with _reaching(self.url):
             backend, path = fsspec.url_to_fs(self.url)
+        if backend.async_impl:
+            leave_outages_to_requests(backend.loop)
         return backend, path
 
     def zarr_store(self, *, read_only: bool) -> Store:

@@ -36,7 +36,7 @@ from tests.chaos.jobs import (
     prepare_forks,
     wait_until,
 )
-from tests.chaos.outcomes import BAD, HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
+from tests.chaos.outcomes import HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG, Tally
 from tests.chaos.points import STAGES, hold_in, is_reached, make_environment
 from tests.clusters import calm_client
 from tests.pipelines import sweeping
@@ -254,18 +254,17 @@ class Faults:
             time.sleep(SECONDS / KILLS)
             if job.process.is_alive():
                 self.strike(case, job)
-        outcome, why = judge_end(job.follow(), job)
+        try:
+            status = job.follow()
+            end = judge_end(status, job)
+        except SilenceError as error:
+            status, end = None, (HANG, str(error))
         self._gate.mode = "open"
         (job.folder / "disk" / "filler").unlink(missing_ok=True)
-        if outcome == SAME and job.read_results() != expected:
+        if status == 0 and job.read_results() != expected:
             return WRONG, "another result"
-        if outcome in BAD:
-            return outcome, why
         job.stop()
-        failed = self.resume(job)
-        if failed:
-            return LOST, failed
-        return (outcome, why) if job.read_results() == expected else (WRONG, "after it resumed")
+        return judge_resumed(end, self.resume(job), job, expected)
 
 
 def make_inputs(command: str) -> tuple[dict[str, str], str]:
@@ -286,19 +285,30 @@ def judge_end(status: int, job: Job) -> tuple[str, str]:
     told = job.log.read_text(errors="replace")
     if "Traceback" in told:
         return TRACEBACK, told[-2000:]
-    if status == 0:
-        return SAME, ""
     if status == -signal.SIGKILL:
         return REFUSED, "killed"
     try:
         lines = [json.loads(line) for line in told.splitlines()]
-    except ValueError:
+    except ValueError:  # a line that is not ours
         return TRACEBACK, told[-2000:]
+    if status == 0:
+        return SAME, ""
     errors = [str(line["facts"]["message"]) for line in lines if line["level"] == "error"]
     if len(errors) != 1 or lines[-1]["level"] != "error":
         return TRACEBACK, str(errors)
     is_ours = not errors[0].partition(":")[0].endswith(("Error", "Exception"))
     return (REFUSED if is_ours else TRACEBACK), errors[0]
+
+
+def judge_resumed(
+    end: tuple[str, str], failed: str, job: Job, expected: list[Any]
+) -> tuple[str, str]:
+    """What came of a case, after its job was resumed: however it ended before, nothing may be
+    lost. `failed` is what the resumed job said if it failed."""
+    told = f"after it ended with {': '.join(end)}"
+    if failed:
+        return LOST, f"{failed} {told}"
+    return end if job.read_results() == expected else (WRONG, f"another result {told}")
 
 
 @contextmanager

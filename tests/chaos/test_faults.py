@@ -10,8 +10,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.chaos.faults import ROOT, Case, Faults, can_mount, list_cases, prepared
-from tests.chaos.outcomes import REFUSED, SAME
+from tests.chaos.faults import (
+    AGAIN,
+    ROOT,
+    Case,
+    Faults,
+    can_mount,
+    judge_end,
+    judge_resumed,
+    list_cases,
+    prepared,
+)
+from tests.chaos.jobs import Job
+from tests.chaos.outcomes import HANG, LOST, REFUSED, SAME, TRACEBACK, WRONG
 from tests.clusters import wait_for
 
 pytest.importorskip("s3fs", reason="needs the extra s3")
@@ -46,6 +57,54 @@ def test_a_fault_loses_nothing(faults: Faults, case: Case, outcome: str, sentenc
     met, why = faults.try_case(case)
     assert met == outcome, why
     assert sentence in why
+
+
+# Where Dask's own logs once stood beside our sentence.
+TOLD_BY_DASK = [
+    *(Case(AGAIN, stage, "local", "disk") for stage in ("ingest", "train", "sweep")),
+    Case("disk full", "train", "local", "disk"),
+    *(Case(f"store {mode}", "train", "local", "S3") for mode in ("gone", "erroring", "silent")),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", TOLD_BY_DASK, ids=lambda case: f"{case.fault}, {case.stage}")
+def test_on_a_local_cluster_a_fault_is_one_sentence_at_most(faults: Faults, case: Case) -> None:
+    if case.fault == "disk full" and not can_mount():
+        pytest.skip("needs the right to mount a disk")
+    met, why = faults.try_case(case)
+    assert met in (SAME, REFUSED), why
+
+
+@pytest.mark.parametrize(
+    ("end", "failed", "results", "outcome"),
+    [
+        (REFUSED, "", "as ever", REFUSED),
+        (TRACEBACK, "", "as ever", TRACEBACK),
+        (TRACEBACK, "", "others", WRONG),
+        (HANG, "", "others", WRONG),
+        (HANG, "no space", "as ever", LOST),
+    ],
+)
+def test_results_are_compared_however_a_job_ended(
+    end: str, failed: str, results: str, outcome: str, tmp_path: Path
+) -> None:
+    job = Job(tmp_path, "run", "", lambda name: results.encode())
+    expected = Job(tmp_path, "run", "", lambda name: b"as ever").read_results()
+    met, why = judge_resumed((end, "why it ended"), failed, job, expected)
+    assert met == outcome
+    assert "why it ended" in why
+    assert failed in why
+
+
+def test_a_line_that_is_not_ours_is_bad_even_if_a_job_ends_well(tmp_path: Path) -> None:
+    job = Job(tmp_path, "run", "", lambda name: b"")
+    job.log.write_text('{"level": "info"}\n')
+    assert judge_end(0, job) == (SAME, "")
+    job.log.write_text('{"level": "info"}\ndistributed.core - ERROR - gone\n')
+    met, why = judge_end(0, job)
+    assert met == TRACEBACK
+    assert "distributed.core" in why
 
 
 STARTS_A_SCHEDULER = """

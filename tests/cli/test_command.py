@@ -277,8 +277,8 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Job:
             return {"a": function(), "b": function() | {"numpy": "0.1\x1b[31m"}}
 
     @contextmanager
-    def connect(cluster: Any, scheduler: Any) -> Iterator[Client]:
-        job.calls.append((cluster, scheduler))
+    def connect(cluster: Any, scheduler: Any, dask_logs: bool) -> Iterator[Client]:
+        job.calls.append((cluster, scheduler, dask_logs))
         yield Client()
 
     monkeypatch.setattr("atd_dask.distribution.engine.clients.connect", connect)
@@ -302,7 +302,7 @@ def test_a_job_gets_what_the_options_say(command: str, job: Job, tmp_path: Path)
     assert lines[2].startswith("warning: workers should run numpy ")
     assert "but 1 of 2 run 0.1�[31m, such as b: results may differ" in lines[2]
     assert lines[3:] == ["at work"]
-    assert job.calls[0] == (None, "tcp://x:1")
+    assert job.calls[0] == (None, "tcp://x:1", False)
     config, given, fresh = job.calls[1]
     assert (config.output, config.seed, given, fresh) == ("out: ö", 5, stages, True)
     assert [path.name for path in Path("out: ö").iterdir()] == [MARK], "the lock is gone"
@@ -370,7 +370,7 @@ def test_a_finished_run_starts_no_cluster(job: Job, tmp_path: Path) -> None:
     stages.mkdir()
     for stage in ("ingest", "train", "detect"):
         assert invoke("run", write(tmp_path)).exit_code == 0
-        assert job.calls.pop(0) == (None, None)
+        assert job.calls.pop(0) == (None, None, False)
         job.calls.clear()
         (stages / f"{stage}.json").touch()
     assert invoke("run", write(tmp_path)).exit_code == 0
@@ -420,6 +420,7 @@ def test_failures(
 def test_verbose_shows_where_an_error_came_from(job: Job, tmp_path: Path) -> None:
     job.outcome = RuntimeError("deep inside")
     result = invoke("run", write(tmp_path), "--verbose")
+    assert job.calls[0] == (None, None, True), "a cluster that it starts shows its logs"
     assert result.exit_code == 1
     assert "Traceback (most recent call last)" in result.stderr
     assert result.stderr.splitlines()[-1] == "error: RuntimeError: deep inside"

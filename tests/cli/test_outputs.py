@@ -171,22 +171,40 @@ def test_facts_may_have_any_name() -> None:
     assert "(amount 3, done 4)" in stream.getvalue()
 
 
-def test_what_dask_warns_of_is_said_in_the_same_form() -> None:
+def log_as_dask_does(verbose: bool) -> list[tuple[str, dict[str, str]]]:
+    """What is shown of Dask's log."""
     import distributed  # noqa: F401
 
     stream = io.StringIO()
     logger = logging.getLogger("distributed.nanny")
     before = logging.getLogger("distributed").handlers
-    with redirect_logs(Progress(JsonLines(stream), quiet=True)):
+    with redirect_logs(Progress(JsonLines(stream), quiet=True, verbose=verbose)):
         logger.info("nothing")
         logger.warning("worker %s\x1b", "lost")
         logging.getLogger("distributed.client").error("gone")
+        logging.getLogger("distributed.worker").warning("Compute Failed\nTraceback: ...")
+        try:
+            raise RuntimeError("deep inside")
+        except RuntimeError:
+            logger.warning("restart failed", exc_info=True)
     assert logging.getLogger("distributed").handlers == before
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(event["level"], event["facts"]) for event in events] == [
-        ("warning", {"message": "worker lost\x1b", "logger": "distributed.nanny"}),
-        ("error", {"message": "gone", "logger": "distributed.client"}),
-    ]
+    return [(event["level"], event["facts"]) for event in events]
+
+
+LOST_WORKER = ("warning", {"message": "worker lost\x1b", "logger": "distributed.nanny"})
+
+
+def test_what_dask_warns_of_is_said_in_the_same_form() -> None:
+    lost, gone, failed, restart = log_as_dask_does(verbose=True)
+    assert lost == LOST_WORKER
+    assert gone == ("error", {"message": "gone", "logger": "distributed.client"})
+    assert failed[1]["message"] == "Compute Failed\nTraceback: ..."
+    assert "Traceback (most recent call last)" in restart[1]["message"]
+
+
+def test_what_dask_says_of_an_error_stands_beside_our_sentence_only_on_request() -> None:
+    assert log_as_dask_does(verbose=False) == [LOST_WORKER]
 
 
 @pytest.mark.parametrize("make", [PlainLines, JsonLines, TerminalBars])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import json
 import logging
 import os
@@ -42,12 +43,23 @@ UPKEEP = {
 }
 
 
+# Where users may have said what Dask is to log.
+LOGGING = tuple(
+    f"{section}{key}"
+    for section in ("distributed.", "")
+    for key in ("logging", "logging-file-config")
+)
+
+
 @contextmanager
 def connect(
-    cluster: ClusterOptions | None = None, scheduler: str | None = None
+    cluster: ClusterOptions | None = None, scheduler: str | None = None, dask_logs: bool = False
 ) -> Iterator[Client]:
     """Yield a client of the scheduler at `scheduler`; without one, of the cluster that `cluster`
     describes, of the scheduler at DASK_SCHEDULER_ADDRESS, or of a new cluster on this machine.
+
+    A new cluster on this machine logs to standard error only if `dask_logs` is set, or if Dask's
+    own configuration says what to log: what makes a job fail is raised here.
 
     Closes only what it started. Raises SchedulerError within seconds if no cluster can be reached
     or started.
@@ -69,7 +81,10 @@ def connect(
         with _closing(make_client(address, timeout=TIMEOUT, security=security)) as client:
             yield client
     else:
-        with _started(named, security) as started, _closing(make_client(started)) as client:
+        with (
+            _started(named, security, dask_logs) as started,
+            _closing(make_client(started)) as client,
+        ):
             yield client
 
 
@@ -87,7 +102,11 @@ def connect_to_threads() -> Iterator[Client]:
     dask = load_dask()
     with (
         dask.LocalCluster(
-            n_workers=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
+            n_workers=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            memory_limit=0,
+            **_silence(),
         ) as cluster,
         dask.Client(cluster, set_as_default=False) as client,
     ):
@@ -204,7 +223,7 @@ async def _ask_identity(address: str, connection_args: dict[str, Any] | None) ->
 
 
 @contextmanager
-def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
+def _started(cluster: ClusterOptions, security: Any, dask_logs: bool) -> Iterator[Any]:
     """Start a cluster of the given class, or one on this machine."""
     if cluster.class_ is None:
         name, make, kwargs = "on this machine", *_local(cluster.local or LocalOptions())
@@ -212,6 +231,8 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
         name, make, kwargs = cluster.class_, _find_class(cluster.class_), dict(cluster.kwargs)
     if security is not None:
         kwargs["security"] = security
+    if not dask_logs and "silence_logs" in inspect.signature(make).parameters:
+        kwargs = _silence() | kwargs
     with ExitStack() as stack:
         try:
             with block_sigint(), _settings(cluster):
@@ -224,6 +245,16 @@ def _started(cluster: ClusterOptions, security: Any) -> Iterator[Any]:
             # Whatever the user's cluster class raises is a mistake in the configuration.
             raise SchedulerError(f"The Dask cluster {name} cannot be started: {error}") from error
         yield started
+
+
+def _silence() -> dict[str, Any]:
+    """Return what keeps a cluster that starts processes here from logging to standard error, where
+    it would repeat with tracebacks what we say in a sentence; nothing if the user has said what to
+    log."""
+    from dask import config
+
+    is_set = any(config.get(key, None) is not None for key in LOGGING)
+    return {} if is_set else {"silence_logs": logging.CRITICAL}
 
 
 @contextmanager

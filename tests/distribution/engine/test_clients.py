@@ -337,6 +337,73 @@ def test_a_client_that_gives_up_its_scheduler_leaves_it_to_us_to_say_so(
     assert logger.filters == []
 
 
+def fail() -> None:
+    raise OSError("no space is left")
+
+
+def fail_on(client: Any) -> None:
+    """Have a task fail, and the worker say more than that."""
+    with pytest.raises(OSError, match="no space is left"):
+        client.submit(fail, pure=False).result()
+    client.run(logging.getLogger("distributed.core").error, "deep inside")
+    client.run(logging.getLogger("tornado.application").error, "deeper")
+
+
+LOCAL = {
+    "local": ClusterOptions(local=SMALL),
+    "class": ClusterOptions(
+        class_="distributed.LocalCluster",
+        kwargs={"n_workers": 1, "dashboard_address": "127.0.0.1:0"},
+    ),
+}
+
+
+@pytest.mark.parametrize("options", LOCAL.values(), ids=LOCAL)
+def test_workers_here_leave_it_to_us_to_say_what_failed(
+    options: ClusterOptions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with connect(options) as client:
+        fail_on(client)
+        (pid,) = client.run(os.getpid).values()
+        os.kill(pid, signal.SIGKILL)
+        fail_on(client)  # on a worker that was started later
+    assert capfd.readouterr().err == ""
+
+
+def test_what_workers_here_log_is_shown_on_request(capfd: pytest.CaptureFixture[str]) -> None:
+    with connect(LOCAL["local"], dask_logs=True) as client:
+        fail_on(client)
+    shown = capfd.readouterr().err
+    assert "Compute Failed" in shown
+    assert "deep inside" in shown
+
+
+@pytest.mark.parametrize("key", ["distributed.logging", "logging"])
+def test_workers_here_log_what_the_user_has_set(
+    key: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with dask.config.set({key: {"distributed": "error"}}), connect(LOCAL["local"]) as client:
+        fail_on(client)
+    assert "deep inside" in capfd.readouterr().err
+
+
+def test_threads_leave_it_to_us_to_say_what_failed() -> None:
+    script = """
+import logging
+from atd_dask.distribution.engine.clients import connect_to_threads
+with connect_to_threads() as client:
+    error = client.submit(lambda: 1 / 0).exception()
+logging.getLogger("distributed.core").error("heard again")
+raise SystemExit(0 if isinstance(error, ZeroDivisionError) else 1)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("heard again")
+
+
 def count_kept_profiles(dask_worker: Any) -> tuple[int, int]:
     """How many profiles a worker keeps, of all tasks and by the names of tasks."""
     return dask_worker.profile_history.maxlen, dask_worker.profile_keys_history.maxlen
