@@ -205,7 +205,9 @@ def _collect_block(rows, table, theta_indptr, topics, theta, expected):
                     i += 1
         size = _take_sums(sums, marks, out_words, out_mass, size)
         out_indptr[j + 1] = size
-    return out_indptr, out_words[:size].copy(), out_mass[:size].copy(), tokens, proportion
+    if 4 * size < 3 * most:
+        out_words, out_mass = out_words[:size].copy(), out_mass[:size].copy()
+    return out_indptr, out_words[:size], out_mass[:size], tokens, proportion
 
 
 def collect_block(

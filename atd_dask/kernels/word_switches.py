@@ -299,6 +299,23 @@ def _by_word(n_words, on_indptr, on_words, probabilities):
 
 
 @kernel
+def _by_topic(n_topics, indptr, topics):
+    """Return the words of each topic, from the topics of each word."""
+    on_indptr = np.zeros(n_topics + 1, np.int64)
+    for topic in topics:
+        on_indptr[topic + 1] += 1
+    for j in range(n_topics):
+        on_indptr[j + 1] += on_indptr[j]
+    ends = on_indptr[:-1].copy()
+    words = np.zeros(len(topics), np.int32)
+    for word in range(len(indptr) - 1):
+        for k in range(indptr[word], indptr[word + 1]):
+            words[ends[topics[k]]] = word
+            ends[topics[k]] += 1
+    return on_indptr, words
+
+
+@kernel
 def _compare(shared, indptr, probabilities):
     excess = np.zeros(len(probabilities))
     log_ratio = np.zeros(len(probabilities))
@@ -337,10 +354,7 @@ class WordSwitches:
 
     @classmethod
     def of(cls, table: WordTable) -> WordSwitches:
-        words = np.repeat(np.arange(table.n_words, dtype=np.int32), np.diff(table.indptr))
-        order = np.argsort(table.topics, kind="stable")
-        indptr = np.concatenate(([0], np.cumsum(table.specific_words())))
-        return cls(indptr, words[order])
+        return cls(*_by_topic(table.n_topics, table.indptr, table.topics))
 
 
 def switch_words(
