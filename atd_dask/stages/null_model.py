@@ -49,7 +49,8 @@ def train_null_model(
         ),
     )
     n_all = config.null_model.restarts * orders.count()
-    with progress.task("train", n_all, "numbers of topics", STORE.is_compiling) as task:
+    unit = "number of topics" if n_all == 1 else "numbers of topics"
+    with progress.task("train", n_all, unit, STORE.is_compiling) as task:
 
         def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
             if isinstance(done, Widening):

@@ -123,7 +123,7 @@ class Runner:
 
     def fetch(self, handle: Any) -> Any:
         """Return what a handle stands for."""
-        return handle if self.client is None else align(handle.result())
+        return handle if self.client is None else align_arrays(handle.result())
 
     def _fill(self, under_way: deque[Any], submitted: Iterator[Any]) -> Iterator[None]:
         """Keep as many tasks under way as the cluster has room for; yield while there are any."""
