@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atd_dask.kernels.jit import bound_kernel, enlarge, inner_kernel, kernel
+from atd_dask.kernels.candidate_topics import all_gradients, is_hopeless, list_candidates
+from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.mixtures import (
     GAP,
     LEAST_RISE,
@@ -47,20 +48,6 @@ from atd_dask.kernels.workspaces import (
 
 LEAST_FALL = 1e-9
 FREE = -math.inf
-
-# The shares with which a topic is tried to rule it out: this one, then larger or smaller ones.
-FIRST_SHARE = 1 / 16
-NEXT_SHARE = 4.0
-HOPELESS_TRIES = 2
-
-MOST_FACTORS = 256  # in a product that must not become 0
-
-# Words are scarce if the mixture makes them so much less likely than the shared model does.
-SCARCE = 0.25
-
-# A margin for rounding when a topic is ruled out, for each token; up to this g it is enough.
-ROUNDING = 1e-7
-MOST_GRADIENT = 1e6
 
 # How close to the best share a trial starts, in log-likelihood; it is improved if that decides.
 TRIAL_GAP = 0.1
@@ -107,73 +94,6 @@ def start_from(work, topic):
 
 
 @inner_kernel
-def all_gradients(table, work, n, length):
-    """Compute g of every topic, from the shared probabilities and what topics have above them; then
-    the part of scarce words in L g. Return how many tokens are scarce."""
-    g = work.all_g
-    for j in range(len(g)):
-        g[j] = 0.0
-        work.scarce_g[j] = 0.0
-    scarce = 0.0
-    base = 0.0
-    total = 0.0
-    for i in range(n):
-        shared = work.shared[i]
-        index = work.places[i]
-        weight = work.counts[i] / work.p[i]
-        base += weight * shared
-        if index < 0:
-            continue
-        total += weight * work.columns[index, len(g) - 1]
-        for j in range(len(g)):
-            g[j] += weight * (work.columns[index, j] - shared)
-        if work.p[i] < SCARCE * shared:
-            scarce += work.counts[i]
-            for j in range(len(g)):
-                work.scarce_g[j] += weight * work.columns[index, j]
-    for j in range(table.n_topics):
-        g[j] = (g[j] + base) / length
-    if len(g) > table.n_topics:
-        g[table.n_topics] = total / length
-    return scarce
-
-
-@inner_kernel
-def _most_between(scarce, rest, one, other):
-    """Return the largest Σ L log(G/L) over two parts of a document, with L tokens each, on the line
-    between two pairs of G."""
-    rise = one[0] - other[0]
-    fall = other[1] - one[1]
-    share = 1.0
-    if rise * fall > 0.0:
-        best = (scarce * rise * other[1] - rest * fall * other[0]) / ((scarce + rest) * rise * fall)
-        share = min(max(best, 0.0), 1.0)
-    scarce_g = other[0] + share * rise
-    rest_g = other[1] - share * fall
-    return scarce * math.log(scarce_g / scarce) + rest * math.log(rest_g / rest)
-
-
-@inner_kernel
-def _limit_gain(work, topic, m, length, scarce):
-    """Return a bound of what a topic gains in any mixture with the m active ones.
-
-    With G_j the part of a part's words in L g_j, Jensen's bound for scarce words and for the others
-    is Σ L log(Σ_j θ_j G_j/L). It is largest for a mixture of two topics, one of which is the new
-    one: between active ones it is not above 0.
-    """
-    rest = length - scarce
-    if scarce == 0.0 or rest == 0.0 or work.all_g[topic] > MOST_GRADIENT:
-        return math.inf
-    mine = work.scarce_g[topic], length * work.all_g[topic] - work.scarce_g[topic]
-    limit = 0.0
-    for a in range(m):
-        other = work.active[a]
-        theirs = work.scarce_g[other], length * work.all_g[other] - work.scarce_g[other]
-        limit = max(limit, _most_between(scarce, rest, mine, theirs))
-    return limit
-
-
-@inner_kernel
 def _pays(work, needed, m, n, length):
     """Return whether the best mixture of the trial's topics has a log-likelihood above `needed`.
     The trial's proportions are improved only as far as needed to decide."""
@@ -205,100 +125,6 @@ def _take_trial(work, m, n, length):
 
 
 @inner_kernel
-def _list_candidates(slope, work, structure, m, length, scarce):
-    """List the topics that could pay, in the order of the most that each could gain; return how
-    many there are."""
-    n_all = len(work.all_g)
-    least = 0.0
-    for j in range(n_all):
-        work.marked[j] = 0
-    for a in range(m):
-        least = max(least, work.all_g[work.active[a]])
-        work.marked[work.active[a]] = 1
-    size = 0
-    for j in range(n_all):
-        cost = topic_cost(structure, slope[j], length)
-        g = max(work.all_g[j], least)
-        # g - 1 and (g - 1) / √g are at least log g, and take less time.
-        gain = length * (g - 1.0)
-        if gain <= cost or work.marked[j] or gain <= cost * math.sqrt(g):
-            continue
-        surplus = length * math.log(g) - cost
-        if surplus <= 0.0 or _limit_gain(work, j, m, length, scarce) <= cost - ROUNDING * length:
-            continue
-        place = size
-        while place > 0 and work.surplus[place - 1] < surplus:
-            work.candidates[place] = work.candidates[place - 1]
-            work.surplus[place] = work.surplus[place - 1]
-            place -= 1
-        work.candidates[place] = j
-        work.surplus[place] = surplus
-        size += 1
-    return size
-
-
-@bound_kernel
-def _multiply(one, other, n):
-    """Return the dot product of the first n entries."""
-    total = 0.0
-    for i in range(n):
-        total += one[i] * other[i]
-    return total
-
-
-@bound_kernel
-def _gain_along(work, share, n):
-    """Return what a share below a half of the topic in `direction` gains, and leave counts / p at
-    that point in `terms`.
-
-    Products take less time than logarithms. Their factors are at least an eighth; should one
-    overflow, the gain is infinite.
-    """
-    n_large = 0
-    for i in range(n):
-        count = work.counts[i]
-        mixed = work.p[i] + share * work.direction[i]
-        ratio = mixed / work.p[i]
-        work.terms[i] = count / mixed
-        work.factors[i] = ratio * (ratio if count > 1.0 else 1.0) * (ratio if count > 2.0 else 1.0)
-        n_large += count > 3.0
-    gain = 0.0
-    for first in range(0, n, MOST_FACTORS):
-        product = 1.0
-        for i in range(first, min(first + MOST_FACTORS, n)):
-            product *= work.factors[i]
-        gain += math.log(product)
-    if n_large > 0:
-        for i in range(n):
-            if work.counts[i] > 3.0:
-                ratio = work.counts[i] / (work.terms[i] * work.p[i])
-                gain += (work.counts[i] - 3.0) * math.log(ratio)
-    return gain
-
-
-@inner_kernel
-def _is_hopeless(work, chosen, m, n, length, cost):
-    """Return whether it is certain that no mixture of the m active topics and a chosen one, whose
-    row is filled in, is better than the current one by more than `cost`.
-
-    Jensen's bound holds from any point: it is close where the chosen topic has about the share that
-    would be its best.
-    """
-    share = FIRST_SHARE
-    for _ in range(HOPELESS_TRIES):
-        gain = _gain_along(work, share, n)
-        toward = _multiply(work.terms, work.rows[chosen], n)
-        largest = toward
-        for a in range(m):
-            largest = max(largest, _multiply(work.terms, work.rows[work.active[a]], n))
-        if gain + length * math.log(largest / length) <= cost - ROUNDING * length:
-            return True
-        # The derivative has the sign of this difference.
-        share *= NEXT_SHARE if toward > length else 1.0 / NEXT_SHARE
-    return False
-
-
-@inner_kernel
 def _add_topic(table, slope, work, m, n, length, now):
     """Switch on the first topic that pays, in the order of the most that each could gain."""
     n_all = len(work.all_g)
@@ -306,10 +132,12 @@ def _add_topic(table, slope, work, m, n, length, now):
         return m, now
     scarce = all_gradients(table, work, n, length)
     structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
-    for index in range(_list_candidates(slope, work, structure, m, length, scarce)):
+    for j in range(n_all):
+        work.costs[j] = topic_cost(structure, slope[j], length)
+    for index in range(list_candidates(work, m, length, scarce)):
         chosen = work.candidates[index]
         fill_row(work, chosen, n)
-        cost = topic_cost(structure, slope[chosen], length)
+        cost = work.costs[chosen]
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
         rise = length * (work.all_g[chosen] - 1.0)
@@ -317,7 +145,7 @@ def _add_topic(table, slope, work, m, n, length, now):
         if rise > 0.0:
             below, start = False, 0.5
             if cost > 0.0:
-                if _is_hopeless(work, chosen, m, n, length, cost):
+                if is_hopeless(work, chosen, m, n, length, cost):
                     continue
                 if m == 1:
                     below, start = stays_below(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.fitting import all_gradients
+from atd_dask.kernels.candidate_topics import all_gradients
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import (
     current_mixture,

@@ -34,6 +34,7 @@ class Workspace(NamedTuple):
     g: Floats  # m
     all_g: Floats  # j
     scarce_g: Floats  # j: the part of scarce words in length × all_g
+    costs: Floats  # j: of one more topic
     marked: Ints  # j: topics that are on, or were tried
     candidates: Topics  # j: topics to try, the most promising first
     surplus: Floats  # j: the most that each of them could gain
@@ -77,6 +78,7 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros(longest),
         np.zeros(longest),
         np.zeros(n_topics, np.int32),
+        np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics),
