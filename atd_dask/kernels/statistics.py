@@ -117,22 +117,23 @@ def _add_runs(n_words, bounds, words, mass):
 
 
 @kernel
-def _list_by_topic(theta_indptr, topics, n_topics):
-    """List the documents in which each topic is active, in order, and where in `topics` that is."""
+def list_by_topic(row_indptr, topics, n_topics):
+    """List the rows, of documents or words, that have each topic, in order; and where in `topics`
+    that is."""
     indptr = np.zeros(n_topics + 1, np.int64)
     for topic in topics:
         indptr[topic + 1] += 1
     for j in range(n_topics):
         indptr[j + 1] += indptr[j]
     ends = indptr[:-1].copy()
-    documents = np.zeros(len(topics), np.int64)
+    rows = np.zeros(len(topics), np.int32)
     entries = np.zeros(len(topics), np.int64)
-    for d in range(len(theta_indptr) - 1):
-        for k in range(theta_indptr[d], theta_indptr[d + 1]):
-            documents[ends[topics[k]]] = d
+    for row in range(len(row_indptr) - 1):
+        for k in range(row_indptr[row], row_indptr[row + 1]):
+            rows[ends[topics[k]]] = row
             entries[ends[topics[k]]] = k
             ends[topics[k]] += 1
-    return indptr, documents, entries
+    return indptr, rows, entries
 
 
 @kernel
@@ -168,7 +169,7 @@ def _collect_block(rows, table, theta_indptr, topics, theta, expected):
     indptr, terms, counts = rows
     n_topics = table.n_topics
     n_words = len(table.shared)
-    by_topic, documents, entries = _list_by_topic(theta_indptr, topics, n_topics)
+    by_topic, documents, entries = list_by_topic(theta_indptr, topics, n_topics)
     starts = np.zeros(len(topics), np.int64)
     size = 0
     for d in range(len(indptr) - 1):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.model import Floats, Ints, Topics, WordTable
-from atd_dask.kernels.statistics import ExpectedCounts
+from atd_dask.kernels.statistics import ExpectedCounts, list_by_topic
 
 # j = topics, n = words
 
@@ -299,23 +299,6 @@ def _by_word(n_words, on_indptr, on_words, probabilities):
 
 
 @kernel
-def _by_topic(n_topics, indptr, topics):
-    """Return the words of each topic, from the topics of each word."""
-    on_indptr = np.zeros(n_topics + 1, np.int64)
-    for topic in topics:
-        on_indptr[topic + 1] += 1
-    for j in range(n_topics):
-        on_indptr[j + 1] += on_indptr[j]
-    ends = on_indptr[:-1].copy()
-    words = np.zeros(len(topics), np.int32)
-    for word in range(len(indptr) - 1):
-        for k in range(indptr[word], indptr[word + 1]):
-            words[ends[topics[k]]] = word
-            ends[topics[k]] += 1
-    return on_indptr, words
-
-
-@kernel
 def _compare(shared, indptr, probabilities):
     excess = np.zeros(len(probabilities))
     log_ratio = np.zeros(len(probabilities))
@@ -354,7 +337,8 @@ class WordSwitches:
 
     @classmethod
     def of(cls, table: WordTable) -> WordSwitches:
-        return cls(*_by_topic(table.n_topics, table.indptr, table.topics))
+        indptr, words, _ = list_by_topic(table.indptr, table.topics, table.n_topics)
+        return cls(indptr, words)
 
 
 def switch_words(
