@@ -19,13 +19,8 @@ from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.word_ranking import rank_words
-from atd_dask.kernels.word_switches import (
-    LEAST_MASS_OF_NEW,
-    SharedModel,
-    SwitchCost,
-    entropy_cost,
-    sweep_topic,
-)
+from atd_dask.kernels.word_sweeps import SwitchCost, UnsureWords, entropy_cost, sweep_topic
+from atd_dask.kernels.word_switches import LEAST_MASS_OF_NEW, SharedModel, list_words
 from atd_dask.kernels.workspaces import (
     fill_column,
     fill_columns,
@@ -181,6 +176,10 @@ def train_topic(context, indptr, terms, counts):
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
     margin = np.zeros(2)
+    mine = np.zeros(n_words, np.int32)
+    absent = np.zeros(n_words, np.int32)
+    # Two sweeps are too few for a list.
+    unsure = UnsureWords(words[:0], x[:0], np.full(1, -1), np.zeros(4))
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
@@ -188,8 +187,21 @@ def train_topic(context, indptr, terms, counts):
     bic = np.inf
     for _ in range(MAX_ITERATIONS):
         if not context.lda:
-            cost = SwitchCost(np.int64(tokens), n_words, 1.0)
-            n_on = sweep_topic(words, x, on, model, cost, n_on, margin, np.int64(SWEEPS))
+            cost = SwitchCost(0.5 * math.log(tokens / (2 * math.pi)), n_words, 1.0)
+            n_mine = list_words(on, mine, np.int64(0))
+            n_on, _ = sweep_topic(
+                words,
+                mine[:n_mine],
+                x,
+                on,
+                model,
+                cost,
+                n_on,
+                margin,
+                unsure,
+                absent,
+                np.int64(SWEEPS),
+            )
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):

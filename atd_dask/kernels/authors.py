@@ -17,7 +17,7 @@ from atd_dask.kernels.fitting import Fit, best_topic, start_from
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import log_likelihood, mix
 from atd_dask.kernels.model import Block, Proportions, WordTable
-from atd_dask.kernels.word_switches import entropy_cost
+from atd_dask.kernels.word_sweeps import entropy_cost
 from atd_dask.kernels.workspaces import fill_rows, load_document, longest_document, make_workspace
 
 # j = all topics, n = distinct words of a document

@@ -19,11 +19,11 @@ from atd_dask.kernels.fitting import FREE
 from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import HeldProportions, Pass, Passes
 from atd_dask.kernels.statistics import ExpectedCounts
+from atd_dask.kernels.word_sweeps import entropy_cost
 from atd_dask.kernels.word_switches import (
     LEAST_MASS_OF_NEW,
     SharedModel,
     WordSwitches,
-    entropy_cost,
     estimate_words,
     switch_words,
 )

@@ -1,10 +1,4 @@
-"""The words of each topic: the switches u that make a word topic-specific, and probabilities.
-
-Let x be the expected counts of a topic, and X and R the sums of x and of the shared probabilities
-over the words that are on. Switching a word on gains T·KL(x/T ‖ β₀/(R + β₀)) of expected
-log-likelihood, with T = X + x and the divergence of two cells; switching it off loses the same,
-with X and R taken without the word. A word is on exactly if the gain exceeds its cost.
-"""
+"""The words of each topic: the switches u that make a word topic-specific, and probabilities."""
 
 from __future__ import annotations
 
@@ -18,6 +12,13 @@ from numpy.typing import NDArray
 from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.model import Floats, Ints, Topics, WordTable
 from atd_dask.kernels.statistics import ExpectedCounts, list_by_topic
+from atd_dask.kernels.word_sweeps import (
+    SwitchCost,
+    UnsureWords,
+    entropy_cost,
+    sweep_topic,
+    switch_costs,
+)
 
 # j = topics, n = words
 
@@ -25,72 +26,7 @@ from atd_dask.kernels.statistics import ExpectedCounts, list_by_topic
 # the BIC is that of the equation, and half a token for new documents.
 LEAST_MASS = 1e-15
 LEAST_MASS_OF_NEW = 0.5
-LEAST_WORDS = 2
 MAX_SWEEPS = 20
-
-# A switch is far from changing if its gain is at most this part of its cost, or its cost at most
-# this part of its gain.
-FAR = 0.99
-
-
-@kernel
-def entropy_cost(n_on, places):
-    """Return places × H(n_on / places) in nats, the cost of encoding which places are on."""
-    if n_on <= 0 or n_on >= places:
-        return 0.0
-    share = n_on / places
-    return -places * (share * math.log(share) + (1.0 - share) * math.log(1.0 - share))
-
-
-@inner_kernel
-def switch_costs(base, n_on, places, weight):
-    """Return the cost of switching one more word on, and the saving of switching one off.
-
-    `base` is the cost of the parameter; the entropy is multiplied by `weight`.
-    """
-    now = entropy_cost(n_on, places)
-    more = entropy_cost(n_on + 1, places)
-    less = entropy_cost(n_on - 1, places)
-    return base + weight * (more - now), base + weight * (now - less)
-
-
-@inner_kernel
-def switch_gain(x, shared, other_mass, other_shared):
-    """Return the gain of making a word topic-specific, given the other ones; see the module."""
-    total = other_mass + x
-    p = x / total
-    q = shared / (other_shared + shared)
-    gain = 0.0
-    if p > 0.0:
-        gain += p * math.log(p / q)
-    if p < 1.0:
-        gain += (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
-    return total * gain
-
-
-@inner_kernel
-def gain_limit(x, shared, other_mass, other_shared):
-    """Return an upper bound of `switch_gain` without logarithms: T·χ² ≥ T·KL, with X and R of the
-    others T·χ² = (x·R − β₀·X)² / (T·β₀·R)."""
-    apart = x * other_shared - shared * other_mass
-    return apart * apart / ((other_mass + x) * shared * other_shared)
-
-
-@inner_kernel
-def weigh_switch(on, n_mine, x, shared, all_mass, all_shared, cost_on):
-    """Return what a word gains by being on, given the others; the `all_` sums are over the words
-    that are on. It is infinite for a word that has to stay on. A word that is off and gains no more
-    than its cost may have a larger value, up to the cost."""
-    if on:
-        others = all_shared - shared
-        rest = all_mass - x
-        if n_mine <= LEAST_WORDS or shared <= 0.0 or others <= 0.0 or rest <= 0.0:
-            return math.inf
-        return switch_gain(x, shared, rest, others)
-    if shared <= 0.0 or all_mass <= 0.0:
-        return -math.inf
-    limit = gain_limit(x, shared, all_mass, all_shared)
-    return limit if limit <= cost_on else switch_gain(x, shared, all_mass, all_shared)
 
 
 class SharedModel(NamedTuple):
@@ -112,148 +48,77 @@ class SharedModel(NamedTuple):
         return cls(probabilities, order, rank)
 
 
-class SwitchCost(NamedTuple):
-    """What the cost of a topic-specific word depends on."""
-
-    tokens: np.int64  # of the topic
-    places: int  # topics × words: the switches of all topics
-    weight: float  # of the entropy
-
-
 @inner_kernel
-def is_far(on, x, expected, cost_on, cost_off):
-    """Return whether a switch is far from changing. `expected` is the count e of the word under the
-    shared model.
-
-    If the word is off, its gain is at most (x − e)²/e. If it is on, its gain is at least
-    x log(x/e) − x + e. With log y ≥ 3 (y² − 1)/(y² + 4 y + 1) and log y ≤ (y − 1)(y + 5)/(4 y + 2)
-    for y ≥ 1, there are bounds without logarithms.
-    """
-    apart = x - expected
-    if not on:
-        return apart * apart <= FAR * cost_on * expected
-    if x == 0.0:
-        return FAR * expected >= cost_off
-    if apart < 0.0:
-        return FAR * 3.0 * apart * apart >= cost_off * (4.0 * expected + 2.0 * x)
-    squares = x * x + 4.0 * x * expected + expected * expected
-    return FAR * 3.0 * x * (x * x - expected * expected) >= (cost_off + apart) * squares
-
-
-@inner_kernel
-def sweep_topic(words, x, on, model, cost, n_on, margin, max_sweeps):
-    """Sweep over the switches `on` of one topic, at most until none changes; return `n_on`, the
-    number of switches that are on in all topics.
-
-    `words` are those that occur in the topic, with expected counts in x (0 for all others). A sweep
-    visits them in order, then the other words in descending order of their shared probability, as
-    far as their absence can pay. `margin` becomes a value that no gain of a word that stays off
-    exceeds, and one that no gain of a word that stays on is below: no switch changes as long as
-    these are on the same sides of its costs.
-    """
-    shared, by_shared, rank = model
-    n_words = len(shared)
-    base = 0.5 * math.log(cost.tokens / (2 * math.pi))
-    all_mass = 0.0
-    all_shared = 0.0
-    depth = 0
-    n_mine = np.int64(0)
-    for word in range(n_words):
+def list_words(on, listed, size):
+    """Append the words that are on to a list, in order, and return its size."""
+    for word in range(len(on)):
         if on[word]:
-            n_mine += 1
-            all_mass += x[word]
-            all_shared += shared[word]
-            if x[word] == 0.0:
-                depth = max(depth, rank[word] + 1)
-    cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
-    for _ in range(max_sweeps):
-        changed = False
-        ratio = all_mass / all_shared
-        margin[0] = -math.inf
-        margin[1] = math.inf
-        for e in range(len(words) + n_words):
-            if e < len(words):
-                word = words[e]
-            else:
-                word = by_shared[e - len(words)]
-                if x[word] > 0.0:
-                    continue
-            if is_far(on[word], x[word], shared[word] * ratio, cost_on, cost_off):
-                if e - len(words) >= depth:
-                    break
-                continue
-            gain = weigh_switch(
-                on[word], n_mine, x[word], shared[word], all_mass, all_shared, cost_on
-            )
-            if on[word]:
-                flips = gain < cost_off
-                margin[1] = min(margin[1], gain)
-            else:
-                flips = gain > cost_on
-                margin[0] = max(margin[0], gain)
-            if not flips:
-                if e - len(words) >= depth:
-                    break
-                continue
-            changed = True
-            sign = -1 if on[word] else 1
-            on[word] = not on[word]
-            all_mass += sign * x[word]
-            all_shared += sign * shared[word]
-            ratio = all_mass / all_shared
-            n_mine += sign
-            n_on += sign
-            depth = max(depth, e - len(words) + 1)
-            cost_on, cost_off = switch_costs(base, n_on, cost.places, cost.weight)
-        # In the last sweep the costs do not change, so these are bounds for the words that are far.
-        margin[0] = max(margin[0], FAR * cost_on)
-        margin[1] = min(margin[1], cost_off / FAR)
-        if not changed:
-            break
-    if changed:
-        margin[0] = math.inf
-    return n_on
+            listed[size] = word
+            size += 1
+    return size
 
 
 @kernel
-def _switch_words(expected, model, on_indptr, on_words, weight, margins):
+def _switch_words(expected, model, on_indptr, on_words, weight, margins, unsure):
     """Sweep over the switches of every topic, but of those that `margins` from the last time show
     to be settled; return the words that are on."""
     indptr, words, mass, tokens = expected
     n_topics = len(tokens)
     n_words = len(model.probabilities)
-    n_on = len(on_words)
+    places = n_topics * n_words
+    n_on = np.int64(len(on_words))
     new_indptr = np.zeros(n_topics + 1, np.int64)
     new_words = np.zeros(n_on + n_words, np.int32)
     size = np.int64(0)
     on = np.zeros(n_words, np.bool_)
     x = np.zeros(n_words)
+    absent = np.zeros(n_words, np.int32)
     for j in range(n_topics):
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)
-        base = 0.5 * math.log(tokens[j] / (2 * math.pi))
-        cost_on, cost_off = switch_costs(base, n_on, n_topics * n_words, weight)
-        if margins[j, 0] <= cost_on and margins[j, 1] >= cost_off:
-            for e in range(on_indptr[j], on_indptr[j + 1]):
-                new_words[size] = on_words[e]
-                size += 1
-            new_indptr[j + 1] = size
-            continue
-        mine = words[indptr[j] : indptr[j + 1]]
-        for e in range(indptr[j], indptr[j + 1]):
-            x[words[e]] = mass[e]
-        for e in range(on_indptr[j], on_indptr[j + 1]):
-            on[on_words[e]] = True
-        cost = SwitchCost(tokens[j], n_topics * n_words, weight)
-        n_on = sweep_topic(mine, x, on, model, cost, n_on, margins[j], np.int64(MAX_SWEEPS))
-        for word in range(n_words):
-            if on[word]:
+        mine = on_words[on_indptr[j] : on_indptr[j + 1]]
+        cost = SwitchCost(0.5 * math.log(tokens[j] / (2 * math.pi)), places, weight)
+        less, now = entropy_cost(n_on - 1, places), entropy_cost(n_on, places)
+        cost_on, cost_off = switch_costs(cost, less, now, entropy_cost(n_on + 1, places))
+        changed = False
+        if margins[j, 0] > cost_on or margins[j, 1] < cost_off:
+            first, last = indptr[j], indptr[j + 1]
+            for e in range(first, last):
+                x[words[e]] = mass[e]
+            for word in mine:
+                on[word] = True
+            few = UnsureWords(
+                unsure.places[first:last],
+                unsure.logs[first:last],
+                unsure.sizes[j : j + 1],
+                unsure.windows[4 * j : 4 * j + 4],
+            )
+            n_on, changed = sweep_topic(
+                words[first:last],
+                mine,
+                x,
+                on,
+                model,
+                cost,
+                n_on,
+                margins[j],
+                few,
+                absent,
+                np.int64(MAX_SWEEPS),
+            )
+            for e in range(first, last):
+                x[words[e]] = 0.0
+        if changed:
+            start = size
+            size = list_words(on, new_words, size)
+            for e in range(start, size):
+                on[new_words[e]] = False
+        else:
+            for word in mine:
                 new_words[size] = word
                 size += 1
                 on[word] = False
         new_indptr[j + 1] = size
-        for word in mine:
-            x[word] = 0.0
     return new_indptr, new_words
 
 
@@ -354,9 +219,10 @@ def switch_words(
     """
     columns = (expected.indptr, expected.words, expected.mass, expected.tokens)
     margins = np.full((expected.n_topics, 2), np.inf)
+    unsure = UnsureWords.make(expected.n_topics, len(expected.words))
     for _ in range(MAX_SWEEPS):
         indptr, words = _switch_words(
-            columns, shared, switches.indptr, switches.words, entropy_weight, margins
+            columns, shared, switches.indptr, switches.words, entropy_weight, margins, unsure
         )
         words = words[: indptr[-1]].copy()
         settled = np.array_equal(indptr, switches.indptr) and np.array_equal(words, switches.words)

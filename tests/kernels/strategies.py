@@ -74,3 +74,19 @@ def cases(draw):
     counts = draw(corpora(min_docs=2))
     counts[:, 0] += 7
     return counts, draw(models(counts.shape[1], max_topics=3))
+
+
+@st.composite
+def word_counts(draw):
+    """Expected counts of words, the shared model, switches, and the tokens of topics."""
+    n_topics = draw(st.integers(1, 3))
+    n_words = draw(st.integers(3, 7))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    x = rng.gamma(0.4, 30.0, (n_topics, n_words))
+    x[rng.random(x.shape) < 0.3] = 0
+    x[:, 0] += 1
+    shared = SharedModel.from_counts(rng.integers(1, 40, n_words))
+    u = rng.random(x.shape) < 0.7
+    u[:, :2] = True
+    tokens = np.ceil(x.sum(axis=1)).astype(np.int64) + rng.integers(0, 50, n_topics)
+    return x, shared, u, tokens
