@@ -78,7 +78,7 @@ def simulate_pass(runner: Runner, blocks: RemoteResults, seconds: float) -> int:
 
 def wait_for_sum(runner: Runner, parts: RemoteResults) -> int:
     """Wait for the sum over all blocks; return how many tasks it took."""
-    whole = runner.reduce(add_blocks, parts, 0, BRANCHES)
+    whole = RemoteResults([runner.reduce(add_blocks, parts.results, 0, BRANCHES)], None)
     ((n_blocks, n_tasks),) = runner.ask(keep_part, whole, [(0, None)])
     assert n_blocks == len(parts.results)
     return int(n_tasks)

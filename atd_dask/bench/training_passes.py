@@ -33,8 +33,17 @@ from atd_dask.distribution.engine.clients import connect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.fitting import fit_and_divide
-from atd_dask.kernels.model import Block, Proportions, WordTable
-from atd_dask.kernels.passes import LocalPasses, Pass, Passes, fit_passes, join_passes
+from atd_dask.kernels.model import Block, HeldTable, Proportions
+from atd_dask.kernels.passes import (
+    LocalPasses,
+    NextWords,
+    Pass,
+    Passes,
+    Start,
+    fit_passes,
+    join_passes,
+    slope_topics,
+)
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.statistics import ExpectedCounts, collect_block
 from atd_dask.kernels.training import CostTerms, improve_words, start_selection
@@ -51,6 +60,7 @@ SAME_WORKERS = (1, 2, 3)
 SAMPLING_ITERATIONS = 3
 STEP_TRIALS = 3
 COPIED_BYTES = 2**28
+TERMS = CostTerms()
 
 
 @dataclass(frozen=True)
@@ -128,8 +138,14 @@ def measure_passes(
                 table, result = _iterate(passes, shared, table, result)
                 task.advance()
         sums = result.expected
-        per_topic = (sums.tokens, sums.proportion, result.anchors, result.anchor_weights)
-        received = len(pickle.dumps((table, per_topic)))
+        totals = (
+            sums.tokens,
+            sums.proportion,
+            result.anchors,
+            result.anchor_weights,
+            result.n_specific,
+        )
+        received = len(pickle.dumps(totals))
     return usage, received, psutil.Process().memory_info().rss
 
 
@@ -163,7 +179,7 @@ def _hash_model(
         table, result = _iterate(passes, shared, table, result)
         if disturb is not None and index == SAME_PASSES - 2:
             disturb((time.perf_counter() - start) / 2)
-    table = result.expected.ask(improve_words, shared, table, CostTerms())
+    table = _next_words(shared, table).ask(result).read()
     content = hashlib.sha256(result.log_likelihood.hex().encode())
     for column in (table.indptr, table.topics, table.probabilities, result.expected.tokens):
         content.update(column.tobytes())
@@ -230,6 +246,7 @@ def bench_steps(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
         passes, n_entries = _in_memory(store), store.n_entries
         shared, table, before = _begin(passes, store, shape)
     table, before = _iterate(passes, shared, table, before)
+    words = table.read()
     blocks, starts = passes.blocks, passes.starts
     rows: list[Row] = []
 
@@ -256,21 +273,19 @@ def bench_steps(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
     counts = before.expected
     assert isinstance(counts, ExpectedCounts)
     assert isinstance(before.proportions, Proportions)
-    table = note(
-        "update the words", lambda: improve_words(counts, shared, table, CostTerms()), counts
-    )
-    slope = 0.5 * table.specific_words() / np.maximum(counts.tokens, 1)
-    given = table, before.proportions, slope, before.anchors
-    parts = note("fit and collect", lambda: fit_passes(blocks, *given), blocks, table)
+    words = note("update the words", lambda: improve_words(counts, shared, words, TERMS), counts)
+    slope = slope_topics(words, counts.tokens, lda=False)
+    given = words, before.proportions, slope, before.anchors
+    parts = note("fit and collect", lambda: fit_passes(blocks, *given), blocks, words)
     free = np.full(shape.n_topics, -1)
     fits = [
-        fit_and_divide(block, table, part.proportions, slope, free)
+        fit_and_divide(block, words, part.proportions, slope, free)
         for block, part in zip(blocks, parts, strict=True)
     ]
     note(
         "of that, collect",
         lambda: [
-            collect_block(block, table, fit.proportions, divided.part(0, len(block)))
+            collect_block(block, words, fit.proportions, divided.part(0, len(block)))
             for block, (fit, divided) in zip(blocks, fits, strict=True)
         ],
         blocks,
@@ -308,9 +323,9 @@ def _in_memory(store: CorpusStore) -> LocalPasses:
     return LocalPasses(corpus.blocks(), corpus.n_words)
 
 
-def _begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel, WordTable, Pass]:
-    """Return the shared model and the topics of the first rounds, with one topic for each
-    document."""
+def _begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel, HeldTable, Pass]:
+    """Return the shared model, and the words and the first fit after some rounds with one topic for
+    each document."""
 
     def read(document: int) -> Block:
         return store.rows(document, document + 1)
@@ -320,14 +335,17 @@ def _begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedMode
     table = start_selection(shared, seeds).table
     for _ in range(ASSIGN_PASSES):
         result = passes.assign(table)
-        table = result.expected.ask(improve_words, shared, None, CostTerms())
+        table = result.expected.ask(improve_words, shared, None, TERMS)
     return shared, table, passes.assign(table)
 
 
+def _next_words(shared: SharedModel, table: HeldTable) -> NextWords:
+    return NextWords(improve_words, (shared, table, TERMS))
+
+
 def _iterate(
-    passes: Passes, shared: SharedModel, table: WordTable, before: Pass
-) -> tuple[WordTable, Pass]:
+    passes: Passes, shared: SharedModel, table: HeldTable, before: Pass
+) -> tuple[HeldTable, Pass]:
     """Update the words, then fit all documents."""
-    table = before.expected.ask(improve_words, shared, table, CostTerms())
-    slope = 0.5 * table.specific_words() / np.maximum(before.expected.tokens, 1)
-    return table, passes.fit(table, before.proportions, slope, before.anchors)
+    table = _next_words(shared, table).ask(before)
+    return table, passes.fit(table, Start.after(before), False, _next_words(shared, table))

@@ -1,99 +1,55 @@
 """Passes over the blocks of a corpus on a cluster.
 
-A task takes a group of consecutive blocks. Statistics are added in a tree over the blocks whose
-shape depends on their number alone: a group is a subtree of it. So groups can be as large as the
-cluster allows, and the bytes are those of passes in one process.
+The next fit follows from the last one without the client: it takes the words of topics that are
+chosen after it, and these follow from its counts. So both are submitted together with a fit, before
+anybody knows whether they are needed, and workers do not wait for the client between passes. At the
+end of an order they are dropped; choosing the words takes longer than to say so.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self, cast
 
 import numpy as np
 
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, align_arrays, hold
+from atd_dask.distribution.block_groups import BlockGroup, Grouping, GroupPass, add_groups
+from atd_dask.distribution.engine.runner import (
+    RemoteResults,
+    Runner,
+    align,
+    align_arrays,
+    find_siblings,
+    hold,
+)
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
+from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
     BRANCHES,
-    ComputedProportions,
     HeldProportions,
+    NextWords,
     Pass,
-    add_in_tree,
-    add_passes,
+    Start,
     anchors_in,
     assign_pass,
-    begin_blocks,
     fit_passes,
-    place_anchors,
     read_proportions,
+    slope_topics,
     split_rows,
 )
 from atd_dask.kernels.statistics import ExpectedCounts, count_words
 
-# Values that are remembered: the shared model, the cost terms, and the words of topics before and
-# after a pass.
-MOST_RECENT = 4
+# Values that are remembered: the shared model, the cost terms, and the words of topics.
+MOST_RECENT = 3
 
-# Levels of the tree that a task adds up, at most: a group has up to 64 blocks.
-MOST_LEVELS = 2
-
-
-@dataclass(frozen=True)
-class BlockGroup:
-    """Consecutive blocks, a subtree of the tree in which statistics are added."""
-
-    blocks: Sequence[Block]
-
-    def __sizeof__(self) -> int:
-        return sum(block.__sizeof__() for block in self.blocks)
-
-    @property
-    def starts(self) -> Ints:
-        return begin_blocks(self.blocks)
-
-    def add(self, parts: Sequence[Pass], n_words: int) -> Pass:
-        """Return the sum of the passes over the blocks, with the proportions of all of them."""
-        proportions = []
-        for part in parts:
-            assert isinstance(part.proportions, Proportions)
-            proportions.append(part.proportions)
-        pairs = zip(parts, self.blocks, strict=True)
-        whole = add_in_tree([place_anchors(part, block.start) for part, block in pairs], n_words)
-        return replace(whole, proportions=Proportions.concatenate(proportions))
-
-
-def choose_levels(n_blocks: int, least_groups: int) -> int:
-    """Return how many levels of the tree a group may have if `least_groups` must be left."""
-    levels = [n for n in range(MOST_LEVELS + 1) if n_blocks // BRANCHES**n >= least_groups]
-    return max(levels, default=0)
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """How blocks are cut into groups, all subtrees: as many large ones for each thread, and small
-    ones, of one level less, for what is left. So all threads have about as much to do."""
-
-    large: Sequence[range]  # of blocks
-    small: Sequence[range]
-
-    @classmethod
-    def of(cls, n_blocks: int, n_threads: int, least_groups: int) -> Grouping:
-        n_levels = choose_levels(n_blocks, least_groups)
-        size = BRANCHES**n_levels
-        n_large = n_blocks // size // n_threads * n_threads if n_levels else n_blocks
-        large = [range(n * size, (n + 1) * size) for n in range(n_large)]
-        rest, part = range(n_large * size, n_blocks), max(size // BRANCHES, 1)
-        return cls(large, [rest[n : n + part] for n in range(0, len(rest), part)])
-
-    def __iter__(self) -> Iterator[range]:
-        yield from self.large
-        yield from self.small
+# Somebody waits for the totals of a pass, and the next fit for its words.
+TOTALS_PRIORITY = 3
+WORDS_PRIORITY = 2
 
 
 @dataclass(frozen=True)
@@ -116,8 +72,25 @@ class ProportionsOnWorkers:
         return [start for bounds in self.bounds for start in bounds[:-1].tolist()]
 
 
+@dataclass(frozen=True)
+class TableOnWorkers:
+    """Words of topics that stay where they were chosen until they are read."""
+
+    runner: Runner
+    handle: Any
+    n_topics: int
+
+    @cached_property
+    def _here(self) -> WordTable:
+        table: WordTable = self.runner.fetch(self.handle)
+        return table
+
+    def read(self) -> WordTable:
+        return self._here
+
+
 class SentValues:
-    """The last values that were sent to a cluster or computed there, which are not sent again."""
+    """The last values that were sent to a cluster, which are not sent again."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -125,34 +98,55 @@ class SentValues:
 
     def send(self, value: Any) -> Any:
         """Return the handle of a value."""
-        for index, (known, handle) in enumerate(self._recent):
+        if isinstance(value, TableOnWorkers):
+            return value.handle
+        for index, (known, _) in enumerate(self._recent):
             if known is value:
+                again = self._recent[index]
                 del self._recent[index]
-                return self.note(value, handle)
-        return self.note(value, self._runner.send(value))
-
-    def note(self, value: Any, handle: Any) -> Any:
-        """Remember the handle of a value; return the handle."""
-        self._recent.append((value, handle))
-        return handle
+                break
+        else:
+            again = value, self._runner.send(value)
+        self._recent.append(again)
+        return again[1]
 
 
 @dataclass(frozen=True)
 class CountsOnWorkers:
-    """Expected counts of a corpus that stay where they were added up."""
+    """Expected counts of a corpus that stay where they were added up, and the words that are likely
+    to be asked for, which are computed already."""
 
     runner: Runner
     sent: SentValues
     whole: Any  # the handle of a pass
     tokens: Ints
     proportion: Floats
+    likely: NextWords | None
+    words: TableOnWorkers | None
 
-    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
-        handles = [self.sent.send(value) for value in given]
-        answer = self.runner.derive(ask_counts, self.whole, step, *handles)
-        table: WordTable = self.runner.fetch(answer)
-        self.sent.note(table, answer)
-        return table
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> TableOnWorkers:
+        asked = NextWords(step, given)
+        if self.likely is not None and self.words is not None and self.likely.is_same(asked):
+            return self.words
+        return choose_words(self.runner, self.sent, self.whole, asked, len(self.tokens))
+
+
+def choose_words(
+    runner: Runner, sent: SentValues, whole: Any, asked: NextWords, n_topics: int
+) -> TableOnWorkers:
+    """Have the words chosen that follow from the counts of a pass."""
+    handles = [sent.send(value) for value in asked.given]
+    handle = runner.derive(ask_counts, whole, asked.step, *handles, priority=WORDS_PRIORITY)
+    return TableOnWorkers(runner, handle, n_topics)
+
+
+@dataclass(frozen=True)
+class FitAhead:
+    """A fit to these words, after the pass with those proportions, that was submitted ahead."""
+
+    table: TableOnWorkers
+    proportions: ProportionsOnWorkers
+    parts: RemoteResults
 
 
 class ClusterPasses:
@@ -160,13 +154,14 @@ class ClusterPasses:
 
     The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
     a worker that had them is lost. Statistics are added on the workers, and the words of topics are
-    chosen where the sum is; only totals and the new model are sent to the client.
+    chosen where the sum is. Only totals are sent to the client, and the words when they are read.
     """
 
     def __init__(self, runner: Runner, corpus: Corpus) -> None:
         self._runner = runner
         self._sent = SentValues(runner)
         self._corpus = corpus
+        self._ahead: FitAhead | None = None
         self.n_words = corpus.n_words
 
     def __enter__(self) -> Self:
@@ -175,11 +170,12 @@ class ClusterPasses:
         n_threads, n_slots = self._runner.count_threads(), self._runner.count_slots()
         self._grouping = Grouping.of(n_blocks, n_threads, n_slots)
         groups = list(self._grouping)
-        self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks in groups]
+        self._bounds = [starts[blocks[0].start : blocks[-1].stop + 1] for blocks in groups]
         self._groups = self._runner.keep(read_group, self._corpus, groups, spread=True)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.forget()
         self._runner.drop(self._groups)
 
     def take(self, rows: Ints) -> Block:
@@ -192,57 +188,94 @@ class ClusterPasses:
 
     def count_words(self) -> Ints:
         counts = self._runner.keep_all(count_in_group, self._groups, self.n_words)
-        whole = self._reduce(add_totals, counts, None)
-        (totals,) = self._runner.ask(hold, whole, [(0, None)])
-        return cast(Ints, totals)
+        whole = self._runner.reduce(add_totals, counts.results, None, BRANCHES)
+        totals: Ints = self._runner.fetch(whole)
+        return totals
 
-    def assign(self, table: WordTable) -> Pass:
-        tables = self._send_to_all(table)
-        return self._add_up(self._runner.keep_all(assign_group, self._groups, None, tables))
+    def assign(self, table: HeldTable) -> Pass:
+        self.forget()
+        tables = self._send_to_all(self._sent.send(table))
+        parts = self._runner.keep_all(assign_group, self._groups, None, tables)
+        added = self._add_up(parts, None)
+        return added.wait(None, None)
 
-    def fit(
-        self,
-        table: WordTable,
-        start: Proportions | HeldProportions,
-        slope: Floats,
-        anchors: Ints,
-    ) -> Pass:
-        if isinstance(start, ProportionsOnWorkers):
-            starts = start.kept
-        elif isinstance(start, Proportions):
-            parts = [start.part(int(bounds[0]), int(bounds[-1])) for bounds in self._bounds]
-            starts = self._runner.keep(hold_part, None, parts)
-        else:
-            starts = self._runner.keep(read_proportions, start, self._bounds)
-        given, tables = (slope, anchors), self._send_to_all(table)
-        return self._add_up(self._runner.keep_all(fit_group, self._groups, given, starts, tables))
-
-    def _send_to_all(self, table: WordTable) -> RemoteResults:
+    def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
         handle = self._sent.send(table)
+        ahead = self._ahead
+        if ahead and ahead.table is table and ahead.proportions is start.proportions:
+            parts = ahead.parts
+        else:
+            self.forget()
+            totals = replace(start, proportions=Proportions.empty(0))
+            parts = self._fit(
+                handle, self._place(start.proportions), self._runner.send(totals), lda
+            )
+        added = self._add_up(parts, handle)
+        words = choose_words(self._runner, self._sent, added.whole, likely, table.n_topics)
+        parts = self._fit(words.handle, added.proportions.kept, added.totals, lda)
+        self._ahead = FitAhead(words, added.proportions, parts)
+        return added.wait(likely, words)
+
+    def forget(self) -> None:
+        self._ahead = None
+
+    def _place(self, start: Proportions | HeldProportions) -> RemoteResults:
+        """Return the proportions of each group, on the workers."""
+        if isinstance(start, ProportionsOnWorkers):
+            return start.kept
+        if isinstance(start, Proportions):
+            parts = [start.part(int(bounds[0]), int(bounds[-1])) for bounds in self._bounds]
+            return self._runner.keep(hold_part, None, parts)
+        return self._runner.keep(read_proportions, start, self._bounds)
+
+    def _fit(self, table: Any, starts: RemoteResults, totals: Any, lda: bool) -> RemoteResults:
+        shared = self._send_to_all(table), self._send_to_all(totals)
+        return self._runner.keep_all(fit_group, self._groups, lda, starts, *shared)
+
+    def _send_to_all(self, handle: Any) -> RemoteResults:
         return RemoteResults([handle] * len(self._bounds), None)
 
-    def _reduce(self, step: Callable[..., Any], parts: RemoteResults, shared: Any) -> RemoteResults:
-        """Combine a result of each group in the tree over the blocks: first those of small groups,
-        which are a level below the others."""
-        n_large = len(self._grouping.large)
-        small = RemoteResults(parts.results[n_large:], parts.shared)
-        rest = self._runner.combine_some(step, small, shared, BRANCHES)
-        level = RemoteResults([*parts.results[:n_large], *rest.results], parts.shared)
-        return self._runner.reduce(step, level, shared, BRANCHES)
-
-    def _add_up(self, parts: RemoteResults) -> Pass:
-        kept = self._runner.keep_all(take_proportions, parts, None)
-        whole = self._reduce(add_parts, parts, self.n_words)
-        totals: Pass
-        (totals,) = self._runner.ask(take_totals, whole, [(0, None)])
-        sums, (handle,) = totals.expected, whole.results
-        counts = CountsOnWorkers(self._runner, self._sent, handle, sums.tokens, sums.proportion)
-        held = ProportionsOnWorkers(self._runner, kept, self._bounds)
-        return replace(totals, proportions=held, expected=counts)
+    def _add_up(self, parts: RemoteResults, table: Any) -> AddedPass:
+        """Add up the groups in the tree over the blocks: first the small ones, whose subtrees are a
+        level below the others. `table` is what was fitted."""
+        runner, grouping = self._runner, self._grouping
+        kept = runner.keep_all(take_proportions, parts, None)
+        n_large = len(grouping.large)
+        sizes = [len(subtrees) for subtrees in grouping]
+        small = find_siblings(parts.results[n_large:], sizes[n_large:], BRANCHES)
+        rest = runner.combine_each(add_groups, small, self.n_words)
+        level = [*parts.results[:n_large], *rest]
+        sizes = [*sizes[:n_large], *(1 for _ in rest)]
+        whole = runner.reduce(add_groups, level, self.n_words, BRANCHES, sizes)
+        totals = runner.derive(take_totals, whole, table, priority=TOTALS_PRIORITY)
+        held = ProportionsOnWorkers(runner, kept, self._bounds)
+        return AddedPass(runner, self._sent, whole, totals, held)
 
 
-def read_group(corpus: Corpus, blocks: range) -> BlockGroup:
-    return BlockGroup([corpus.block(index) for index in blocks])
+@dataclass(frozen=True)
+class AddedPass:
+    """A pass that is being added up on the workers."""
+
+    runner: Runner
+    sent: SentValues
+    whole: Any  # handles
+    totals: Any
+    proportions: ProportionsOnWorkers
+
+    def wait(self, likely: NextWords | None, words: TableOnWorkers | None) -> Pass:
+        """Return the pass when its totals are known. `words` are computed already, because they are
+        `likely` to be asked for."""
+        totals: Pass = self.runner.fetch(self.totals)
+        sums = totals.expected
+        counts = CountsOnWorkers(
+            self.runner, self.sent, self.whole, sums.tokens, sums.proportion, likely, words
+        )
+        return replace(totals, proportions=self.proportions, expected=counts)
+
+
+def read_group(corpus: Corpus, subtrees: Sequence[range]) -> BlockGroup:
+    blocks = [corpus.block(index) for blocks in subtrees for index in blocks]
+    return BlockGroup(blocks, [len(blocks) for blocks in subtrees])
 
 
 def take_documents(group: BlockGroup, _: None, rows: Ints) -> Block:
@@ -260,38 +293,38 @@ def add_totals(parts: Sequence[Ints], _: None) -> Ints:
     return totals
 
 
-def assign_group(group: BlockGroup, _: None, table: WordTable) -> Pass:
+def assign_group(group: BlockGroup, _: None, table: WordTable) -> GroupPass:
     table = align_arrays(table)
     return group.add([assign_pass(block, table) for block in group.blocks], table.n_words)
 
 
 def fit_group(
-    group: BlockGroup, given: tuple[Floats, Ints], start: Proportions, table: WordTable
-) -> Pass:
-    slope, anchors = given
-    table = align_arrays(table)
-    here = align(start)  # it may come from another worker
+    group: BlockGroup, lda: bool, start: Proportions, table: WordTable, before: Pass | Start
+) -> GroupPass:
+    before = Start.after(before) if isinstance(before, Pass) else before
+    table, here = align_arrays(table), align(start)  # they may come from another worker
+    slope = slope_topics(table, before.tokens, lda)
     first = group.blocks[0].start
-    mine = anchors_in(anchors, first, first + len(here))
+    mine = anchors_in(before.anchors, first, first + len(here))
     return group.add(fit_passes(group.blocks, table, here, slope, mine), table.n_words)
 
 
-def take_proportions(part: Pass, _: None) -> Proportions | ComputedProportions:
+def take_proportions(part: GroupPass, _: None) -> Proportions:
     return part.proportions
 
 
-def add_parts(parts: Sequence[Pass], n_words: int) -> Pass:
-    return add_passes(parts, n_words)
-
-
-def take_totals(whole: Pass, _: None) -> Pass:
-    """Return a pass without what grows with the documents or the vocabulary."""
+def take_totals(added: GroupPass, table: WordTable | None) -> Pass:
+    """Return a pass without what grows with the documents or the vocabulary, and with the numbers
+    of words that were fitted."""
+    (whole,) = added.sums
     assert isinstance(whole.expected, ExpectedCounts)
-    nothing = Proportions.empty(0)
-    return replace(whole, proportions=nothing, expected=whole.expected.totals())
+    totals = replace(whole, expected=whole.expected.totals())
+    return totals if table is None else replace(totals, n_specific=table.specific_words())
 
 
-def ask_counts(whole: Pass, step: Callable[..., WordTable], *given: Any) -> WordTable:
+def ask_counts(added: GroupPass, step: Callable[..., WordTable], *given: Any) -> WordTable:
+    (whole,) = added.sums
+    assert isinstance(whole.expected, ExpectedCounts)
     return whole.expected.ask(step, *(align_arrays(value) for value in given))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,15 @@ class Block:
         return Rows(self.indptr, self.terms, self.counts)
 
 
+class HeldTable(Protocol):
+    """Word probabilities of all topics, which may be elsewhere."""
+
+    @property
+    def n_topics(self) -> int: ...
+
+    def read(self) -> WordTable: ...
+
+
 class WordTable(NamedTuple):
     """Word probabilities of all topics: `shared` (β₀) unless the topic has its own (β where u = 1).
 
@@ -89,6 +98,9 @@ class WordTable(NamedTuple):
     @property
     def n_words(self) -> int:
         return len(self.shared)
+
+    def read(self) -> Self:
+        return self
 
     def specific_words(self) -> Ints:
         """Return N_j, the number of specific words of each topic."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.fitting import assign_block, fit_and_divide
+from atd_dask.kernels.fitting import FREE, assign_block, fit_and_divide
 from atd_dask.kernels.jit import kernel
-from atd_dask.kernels.model import Block, Floats, Ints, Proportions, WordTable
+from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.statistics import (
     ExpectedCounts,
     HeldCounts,
@@ -58,9 +59,47 @@ class Pass:
     n_docs: int  # documents with a known word
     anchors: Ints  # topics: the document with most of the topic, or -1
     anchor_weights: Floats  # topics: θ_jd L_d of that document, or -1
+    n_specific: Ints  # topics: N_j of the words that a corpus was fitted to; empty for other passes
 
     def __sizeof__(self) -> int:
         return sys.getsizeof(self.proportions) + sys.getsizeof(self.expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a fit needs from the pass before it."""
+
+    proportions: Proportions | HeldProportions
+    tokens: Ints  # topics: L̄
+    anchors: Ints  # topics
+
+    @classmethod
+    def after(cls, result: Pass) -> Start:
+        return cls(result.proportions, result.expected.tokens, result.anchors)
+
+
+@dataclass(frozen=True, slots=True)
+class NextWords:
+    """How the words of topics follow from the counts of a pass: step(counts, *given)."""
+
+    step: Callable[..., WordTable]
+    given: Sequence[Any]
+
+    def ask(self, result: Pass) -> HeldTable:
+        return result.expected.ask(self.step, *self.given)
+
+    def is_same(self, other: NextWords) -> bool:
+        """Return whether another one has the same step and is given the same objects."""
+        mine, others = (self.step, *self.given), (other.step, *other.given)
+        return len(mine) == len(others) and all(map(operator.is_, mine, others))
+
+
+def slope_topics(table: WordTable, tokens: Ints, lda: bool) -> Floats:
+    """Return what a token of a document costs in each topic, ½ N_j/L̄_j; nothing for LDA."""
+    if lda:
+        return np.full(table.n_topics, FREE)
+    slope: Floats = 0.5 * table.specific_words() / np.maximum(tokens, 1)
+    return slope
 
 
 def split_rows(rows: Ints, starts: Ints) -> list[Ints]:
@@ -83,15 +122,14 @@ class Passes(Protocol):
     def over(self, corpus: MemoryCorpus) -> AbstractContextManager[Passes]:
         """Return passes of the same kind over other documents."""
 
-    def assign(self, table: WordTable) -> Pass: ...
+    def assign(self, table: HeldTable) -> Pass: ...
 
-    def fit(
-        self,
-        table: WordTable,
-        start: Proportions | HeldProportions,
-        slope: Floats,
-        anchors: Ints,
-    ) -> Pass: ...
+    def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
+        """Fit all documents. A cluster goes on to the words that are `likely` to be asked for, and
+        to the fit after these, until it is told to `forget` that."""
+
+    def forget(self) -> None:
+        """Drop what was done ahead of the last fit."""
 
 
 def assign_pass(block: Block, table: WordTable) -> Pass:
@@ -147,7 +185,10 @@ def _close(
     )
     n_docs = int(np.count_nonzero(np.diff(proportions.indptr)))
     n_active = len(proportions.topics)
-    return Pass(proportions, n_active, expected, log_likelihood, cost, n_docs, anchors, weights)
+    none = np.zeros(0, np.int64)
+    return Pass(
+        proportions, n_active, expected, log_likelihood, cost, n_docs, anchors, weights, none
+    )
 
 
 @kernel
@@ -202,6 +243,7 @@ def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
         sum(part.n_docs for part in parts),
         np.stack([part.anchors for part in parts])[home, topics],
         weights[home, topics],
+        parts[0].n_specific,
     )
 
 
@@ -269,19 +311,17 @@ class LocalPasses:
         totals: Ints = np.sum([count_words(b, self.n_words) for b in self.blocks], axis=0)
         return totals
 
-    def assign(self, table: WordTable) -> Pass:
-        parts = [assign_pass(block, table) for block in self.blocks]
+    def assign(self, table: HeldTable) -> Pass:
+        words = table.read()
+        parts = [assign_pass(block, words) for block in self.blocks]
         return join_passes(parts, self.starts, self.n_words)
 
-    def fit(
-        self,
-        table: WordTable,
-        start: Proportions | HeldProportions,
-        slope: Floats,
-        anchors: Ints,
-    ) -> Pass:
-        starts = self.starts
-        whole = read_proportions(start, starts)
-        return join_passes(
-            fit_passes(self.blocks, table, whole, slope, anchors), starts, self.n_words
-        )
+    def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
+        words, starts = table.read(), self.starts
+        slope = slope_topics(words, start.tokens, lda)
+        whole = read_proportions(start.proportions, starts)
+        parts = fit_passes(self.blocks, words, whole, slope, start.anchors)
+        return replace(join_passes(parts, starts, self.n_words), n_specific=words.specific_words())
+
+    def forget(self) -> None:
+        pass

@@ -14,7 +14,7 @@ import numpy as np
 
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import divide_words
-from atd_dask.kernels.model import Block, Floats, Ints, Proportions, Topics, WordTable
+from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, Topics, WordTable
 from atd_dask.kernels.workspaces import (
     load_document,
     longest_document,
@@ -42,7 +42,7 @@ class HeldCounts(Protocol):
     @property
     def proportion(self) -> Floats: ...
 
-    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
+    def ask(self, step: Callable[..., WordTable], *given: Any) -> HeldTable:
         """Return step(counts, *given), computed where the counts are."""
 
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.fitting import FREE
-from atd_dask.kernels.model import Ints, Proportions, WordTable
-from atd_dask.kernels.passes import HeldProportions, Pass, Passes
+from atd_dask.kernels.model import HeldTable, WordTable
+from atd_dask.kernels.passes import NextWords, Pass, Passes, Start
 from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.word_sweeps import entropy_cost
 from atd_dask.kernels.word_switches import (
@@ -132,19 +131,6 @@ class OrderRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What an iteration needs from the pass before it."""
-
-    proportions: Proportions | HeldProportions
-    tokens: Ints  # topics: L̄
-    anchors: Ints  # topics
-
-    @classmethod
-    def after(cls, result: Pass) -> Start:
-        return cls(result.proportions, result.expected.tokens, result.anchors)
-
-
-@dataclass(frozen=True, slots=True)
 class SkippedOrders:
     """Orders between two that were tried, from that of `table` down to `least`."""
 
@@ -162,7 +148,7 @@ class SelectionState:
     what was skipped next to the best order.
     """
 
-    table: WordTable
+    table: HeldTable
     iteration: int  # of the current order; below 0, the rounds with one topic that are left
     start: Start | None = None  # the proportions of documents, and more
     bic: float = math.inf  # of the last pass
@@ -198,11 +184,10 @@ class CostTerms:
         return math.log(2) / n_topics if self.authors else 1.0
 
 
-def evaluate_bic(
-    result: Pass, n_specific: Ints, n_words: int, terms: CostTerms | None = None
-) -> float:
-    """Return the paper's BIC, from a pass and the number of words of each topic."""
+def evaluate_bic(result: Pass, n_words: int, terms: CostTerms | None = None) -> float:
+    """Return the paper's BIC, from a fit."""
     weight = (terms or CostTerms()).in_bic
+    n_specific = result.n_specific
     n_topics = len(n_specific)
     places = n_topics * n_words
     cost = result.n_docs * math.log(n_topics) + result.cost
@@ -258,7 +243,7 @@ def _assign(
             break
         if state.again:
             return replace(state, finished=True)
-        table = drop_topics(table, unused)
+        table = drop_topics(table.read(), unused)
     if state.iteration < -1:
         first = state.iteration == -FIRST_ROUNDS
         before = None if first else table
@@ -277,19 +262,16 @@ def _iterate(
 ) -> SelectionState:
     """Do one GEM iteration; at the end of an order, go to the next."""
     assert state.start is not None
-    table = state.table
-    n_specific = table.specific_words()
-    slope = 0.5 * n_specific / state.start.tokens
-    if terms.lda:
-        slope = np.full(table.n_topics, FREE)
-    result = passes.fit(table, state.start.proportions, slope, state.start.anchors)
-    bic = evaluate_bic(result, n_specific, passes.n_words, terms)
+    likely = NextWords(improve_words, (shared, state.table, terms))
+    result = passes.fit(state.table, state.start, terms.lda, likely)
+    bic = evaluate_bic(result, passes.n_words, terms)
     iteration = state.iteration + 1
     small = state.bic - bic <= convergence.tolerance * abs(bic)
     if iteration < convergence.max_iterations and not (small and iteration >= MIN_ITERATIONS):
-        table = result.expected.ask(improve_words, shared, table, terms)
         start = Start.after(result)
-        return replace(state, table=table, iteration=iteration, start=start, bic=bic)
+        return replace(state, table=likely.ask(result), iteration=iteration, start=start, bic=bic)
+    passes.forget()
+    table = state.table.read()
     record = OrderRecord(
         n_topics=table.n_topics,
         bic=bic,
@@ -302,8 +284,10 @@ def _iterate(
     least = min((other.bic for other in state.records), default=math.inf)
     if bic < least:
         switches = WordSwitches.of(table)
-        best = result.expected.ask(estimate_words, shared, switches, LEAST_MASS_OF_NEW)
-    ended = replace(state, records=(*state.records, record), best=best, start=None, bic=math.inf)
+        best = result.expected.ask(estimate_words, shared, switches, LEAST_MASS_OF_NEW).read()
+    ended = replace(
+        state, table=table, records=(*state.records, record), best=best, start=None, bic=math.inf
+    )
     if state.again:
         pays = least - bic > WORTH_A_START * convergence.tolerance * abs(bic)
         return _start_again(ended) if pays else replace(ended, finished=True)
@@ -379,13 +363,13 @@ def _start_again(state: SelectionState) -> SelectionState:
 def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> SelectionState:
     """Take a stride down, and note what it skips."""
     orders = state.wider or orders
-    n_topics = state.table.n_topics
+    whole, n_topics = state.table.read(), state.table.n_topics
     stride, skipped = orders.stride(n_topics), state.skipped
     if stride > orders.step:
-        table = drop_least(state.table, result, orders.step)
+        table = drop_least(whole, result, orders.step)
         least = n_topics - stride + orders.step
         skipped = (*skipped, SkippedOrders(table, least, len(state.records)))
-    table = drop_least(state.table, result, stride)
+    table = drop_least(whole, result, stride)
     return replace(state, table=table, iteration=-ROUNDS, skipped=skipped)
 
 

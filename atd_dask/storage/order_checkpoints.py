@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 from atd_dask.errors import InputError
 from atd_dask.json_records import JsonObject
 from atd_dask.kernels.model import Floats, Proportions, WordTable
-from atd_dask.kernels.passes import ComputedProportions, HeldProportions
-from atd_dask.kernels.training import (
-    OrderRange,
-    OrderRecord,
-    SelectionState,
-    SkippedOrders,
-    Start,
-)
+from atd_dask.kernels.passes import ComputedProportions, HeldProportions, Start
+from atd_dask.kernels.training import OrderRange, OrderRecord, SelectionState, SkippedOrders
 from atd_dask.kernels.word_switches import complete_table
 from atd_dask.storage.checkpoints import Checkpoints
 
@@ -60,7 +54,9 @@ def save_selection(
     name of a `side`; the other side has those of the last state, which stays complete."""
     blocks: list[int] = []
     arrays: dict[str, NDArray[Any]] = {}
-    tables = {"table": state.table} | ({"best": state.best} if state.best is not None else {})
+    tables = {"table": state.table.read()} | (
+        {"best": state.best} if state.best is not None else {}
+    )
     tables |= {f"skipped{n}": orders.table for n, orders in enumerate(state.skipped)}
     for prefix, table in tables.items():
         arrays |= {f"{prefix}.{field}": getattr(table, field) for field in _TABLE}

@@ -9,19 +9,28 @@ import signal
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
+from itertools import chain
 
 import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.block_passes import MOST_RECENT, Grouping, SentValues, take_totals
+from atd_dask.distribution.block_groups import Grouping
+from atd_dask.distribution.block_passes import MOST_RECENT, SentValues, take_totals
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.passes import BRANCHES
+from atd_dask.kernels.model import WordTable
+from atd_dask.kernels.passes import BRANCHES, NextWords, Start
 from atd_dask.kernels.seeding import seed_topics
-from atd_dask.kernels.training import Convergence, OrderRange, OrderRecord, start_selection
+from atd_dask.kernels.training import (
+    Convergence,
+    CostTerms,
+    OrderRange,
+    OrderRecord,
+    improve_words,
+    start_selection,
+)
 from atd_dask.kernels.word_switches import SharedModel
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.order_checkpoints import OrderCheckpointer, SavedProportions
@@ -323,7 +332,6 @@ def test_a_value_is_sent_once():
     assert sender.sent == 1
     values.send(other)
     assert sender.sent == 2, "equal, but another one"
-    assert values.note("computed there", "its handle") == values.send("computed there")
     for number in range(MOST_RECENT):
         values.send(one)
         values.send(f"value {number}")
@@ -342,9 +350,14 @@ def training_shared(training):
     return counts / counts.sum()
 
 
+def wrap_mass(counts):
+    """The expected counts, as if they were the words of topics."""
+    return WordTable(counts.n_topics, counts.mass, counts.indptr, counts.words, *3 * [counts.mass])
+
+
 def summarise(result):
     return (
-        result.expected.ask(attrgetter("mass")).tobytes(),
+        result.expected.ask(wrap_mass).read().probabilities.tobytes(),
         result.expected.tokens.tolist(),
         result.log_likelihood,
         result.cost,
@@ -359,36 +372,72 @@ def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
     corpus = MemoryCorpus(training.corpus.whole, training.corpus.n_words, starts)
     local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
     seeds = seed_topics(corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0)
-    table = start_selection(SharedModel.from_counts(local.count_words()), seeds).table
+    shared = SharedModel.from_counts(local.count_words())
+    table = start_selection(shared, seeds).table
     rows = np.array([0, 2, 3, 77, 399])
     with local_client(1) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
-        sizes = {len(group.result().blocks) for group in passes._groups.results}
+        sizes = {size for group in passes._groups.results for size in group.result().sizes}
         assert {BRANCHES**n_levels, BRANCHES ** max(n_levels - 1, 0)} <= sizes
         assert passes.count_words().tolist() == local.count_words().tolist()
         assert passes.take(rows).terms.tolist() == local.take(rows).terms.tolist()
         mine, here = passes.assign(table), local.assign(table)
         assert summarise(mine) == summarise(here)
-        slope = 0.5 * table.specific_words() / np.maximum(here.expected.tokens, 1)
-        expected = local.fit(table, here.proportions, slope, here.anchors)
-        for start in (mine.proportions, here.proportions):
-            fitted = passes.fit(table, start, slope, mine.anchors)
+        likely = NextWords(improve_words, (shared, table, CostTerms()))
+        expected = local.fit(table, Start.after(here), False, likely)
+        for start in (mine, here):
+            fitted = passes.fit(table, Start.after(start), False, likely)
             assert summarise(fitted) == summarise(expected)
+            assert fitted.n_specific.tolist() == expected.n_specific.tolist()
             for first, last in ((starts[0], starts[1]), (starts[-2], starts[-1])):
                 parts = (one.proportions.part(first, last) for one in (fitted, expected))
                 one, two = ([array.tolist() for array in part.arrays] for part in parts)
                 assert one == two
 
 
+def test_the_next_fit_is_done_ahead_unless_it_is_forgotten(training, monkeypatch):
+    corpus, terms = training.corpus, CostTerms()
+    local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+    shared = SharedModel.from_counts(local.count_words())
+    seeds = seed_topics(corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0)
+    first = start_selection(shared, seeds).table
+
+    def go_on(passes, table, result):
+        likely = NextWords(improve_words, (shared, table, terms))
+        return passes.fit(table, Start.after(result), False, likely), likely
+
+    with local_client(2) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
+        here, likely = go_on(local, first, local.assign(first))
+        there, likely = go_on(passes, first, passes.assign(first))
+        submitted = []
+        monkeypatch.setattr(passes, "_fit", lambda *given: submitted.append(given) or fit(*given))
+        fit = type(passes)._fit.__get__(passes)
+        ahead = passes._ahead
+        words = likely.ask(there)
+        assert words is ahead.table, "they are not chosen twice"
+        wider = there.expected.ask(improve_words, shared, None, terms)
+        assert wider is not words, "other words"
+        here, _ = go_on(local, likely.ask(here), here)
+        there, likely = go_on(passes, words, there)
+        assert len(submitted) == 1, "only the fit after this one"
+        assert summarise(there) == summarise(here)
+        passes.forget()
+        words = likely.ask(there)
+        assert summarise(go_on(passes, words, there)[0]) == summarise(
+            go_on(local, words.read(), here)[0]
+        )
+        assert len(submitted) == 3, "it had to be done again"
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 7])
 @pytest.mark.parametrize("n_blocks", [1, 5, 8, 71, 706, 5_000])
 def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
     grouping = Grouping.of(n_blocks, n_threads, 3 * n_threads)
-    groups = list(grouping)
-    assert [block for blocks in groups for block in blocks] == list(range(n_blocks))
+    tasks = [[block for blocks in task for block in blocks] for task in grouping]
+    assert [block for task in tasks for block in task] == list(range(n_blocks))
     loads = np.zeros(n_threads)
-    for number, blocks in enumerate(groups):
-        loads[number % n_threads] += len(blocks)
-    smallest = max(map(len, grouping.small or grouping.large))
+    for number, task in enumerate(tasks):
+        loads[number % n_threads] += len(task)
+    smallest = max(len(list(chain(*task))) for task in grouping.small or grouping.large)
     assert loads.max() - loads.min() <= smallest
 
 

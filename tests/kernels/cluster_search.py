@@ -10,7 +10,7 @@ import numpy as np
 
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.model import Block, Proportions, WordTable
-from atd_dask.kernels.passes import LocalPasses, Pass
+from atd_dask.kernels.passes import LocalPasses, Pass, slope_topics
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.training import (
     Convergence,
@@ -84,10 +84,14 @@ class WatchedPasses:
     def assign(self, table):
         return self.inner.assign(table)
 
-    def fit(self, *arguments):
-        result = self.inner.fit(*arguments)
-        self.fitted.append((*arguments, result))
+    def fit(self, table, start, lda, likely):
+        result = self.inner.fit(table, start, lda, likely)
+        slope = slope_topics(table, start.tokens, lda)
+        self.fitted.append((table, start.proportions, slope, start.anchors, result))
         return result
+
+    def forget(self):
+        self.inner.forget()
 
 
 def watch_search(

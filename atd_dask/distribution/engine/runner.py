@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,25 @@ class RemoteResults:
     results: Sequence[Any]
     shared: Any
     homes: Sequence[str | None] = ()  # the workers that should have them, if any are preferred
+
+
+class Siblings(NamedTuple):
+    """Neighbouring results that have the same parent in a tree of sums."""
+
+    handles: list[Any]
+    n_leaves: int
+
+
+def find_siblings(handles: Sequence[Any], sizes: Sequence[int], n_branches: int) -> list[Siblings]:
+    """Group results, which have so many leaves of a tree each, by their parents."""
+    groups: list[Siblings] = []
+    for handle, size in zip(handles, sizes, strict=True):
+        if not groups or groups[-1].n_leaves == n_branches:
+            groups.append(Siblings([], 0))
+        group = groups[-1]
+        assert group.n_leaves + size <= n_branches
+        groups[-1] = Siblings([*group.handles, handle], group.n_leaves + size)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -110,12 +129,12 @@ class Runner:
         finally:
             self.client.cancel([held, *under_way])
 
-    def derive(self, step: Callable[..., Any], handle: Any, *others: Any) -> Any:
+    def derive(self, step: Callable[..., Any], handle: Any, *others: Any, priority: int = 0) -> Any:
         """Compute step(result, *others) where the result is, leave it there, and return its handle.
         The others may be handles too."""
         if self.client is None:
             return step(handle, *others)
-        return self._submit(step, 0, handle, *others)
+        return self._submit(step, 0, handle, *others, priority=priority)
 
     def send(self, value: Any) -> Any:
         """Send a value, and return its handle."""
@@ -148,10 +167,7 @@ class Runner:
             return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
         homes = self._list_homes(len(pieces)) if spread else [None] * len(pieces)
-        futures = [
-            self._submit(step, number, held, piece, home=home)
-            for number, (piece, home) in enumerate(zip(pieces, homes, strict=True))
-        ]
+        futures = self._submit_to_homes(step, [(held, piece) for piece in pieces], homes)
         return RemoteResults(futures, held, homes)
 
     def keep_all(
@@ -165,42 +181,47 @@ class Runner:
             return RemoteResults([step(row[0], shared, *row[1:]) for row in rows], shared)
         held = self._hold(step, shared)
         homes = kept.homes or [None] * len(rows)
-        futures = [
-            self._submit(step, number, row[0], held, *row[1:], home=home)
-            for number, (row, home) in enumerate(zip(rows, homes, strict=True))
-        ]
+        futures = self._submit_to_homes(step, [(row[0], held, *row[1:]) for row in rows], homes)
         return RemoteResults(futures, held, homes)
 
     def reduce(
-        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
-    ) -> RemoteResults:
-        """Combine all kept results: step(results, shared) of several neighbours, then of what that
-        returns, and so on. The tree depends only on the number of results. Its root is kept.
+        self,
+        step: Callable[..., Any],
+        handles: Sequence[Any],
+        shared: Any,
+        n_branches: int,
+        sizes: Sequence[int] | None = None,
+    ) -> Any:
+        """Combine all results in a tree: step(results, shared) of several neighbours, then of what
+        that returns, and so on; return the handle of its root. A result has one leaf of the tree,
+        or as many neighbouring ones as `sizes` says. The tree depends only on the number of leaves.
 
         A step folds from the left, so the first one of a level has the same result if it is part of
         the next: it is not taken on its own.
         """
-        first, rest = kept.results[:n_branches], kept.results[n_branches:]
-        while rest:
-            level = self.combine_some(step, RemoteResults(rest, None), shared, n_branches).results
-            first, rest = [*first, *level[: n_branches - 1]], level[n_branches - 1 :]
-        return self.combine_some(step, RemoteResults(first, None), shared, len(first))
+        first, *rest = find_siblings(handles, sizes or [1] * len(handles), n_branches)
+        level = self.combine_each(step, rest, shared)
+        while level:
+            more, left = level[: n_branches - 1], level[n_branches - 1 :]
+            first = Siblings([*first.handles, *more], first.n_leaves + len(more))
+            siblings = find_siblings(left, [1] * len(left), n_branches)
+            level = self.combine_each(step, siblings, shared)
+        (root,) = self.combine_each(step, [first], shared)
+        return root
 
-    def combine_some(
-        self, step: Callable[..., Any], kept: RemoteResults, shared: Any, n_branches: int
-    ) -> RemoteResults:
-        """Combine kept results, so many neighbours at a time: step(results, shared). One that is
-        alone stays as it is."""
+    def combine_each(
+        self, step: Callable[..., Any], groups: Sequence[Siblings], shared: Any
+    ) -> list[Any]:
+        """Return the handles of step(results, shared) for some groups. One leaf stays as it is."""
         combined = []
-        for number, start in enumerate(range(0, len(kept.results), n_branches)):
-            group = kept.results[start : start + n_branches]
-            if len(group) == 1:
-                combined.append(group[0])
+        for number, group in enumerate(groups):
+            if group.n_leaves == 1:
+                combined.append(group.handles[0])
             elif self.client is None:
-                combined.append(step(group, shared))
+                combined.append(step(group.handles, shared))
             else:  # adding results up frees memory, so it comes first
-                combined.append(self._submit(step, number, group, shared, priority=1))
-        return RemoteResults(combined, None)
+                combined.append(self._submit(step, number, group.handles, shared, priority=1))
+        return combined
 
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
@@ -296,19 +317,38 @@ class Runner:
         return self.client.submit(join, pieces, key=key, pure=False)
 
     def _submit(
-        self,
-        step: Callable[..., Any],
-        number: int,
-        *arguments: Any,
-        home: str | None = None,
-        **options: Any,
+        self, step: Callable[..., Any], number: int, *arguments: Any, **options: Any
     ) -> Future[Any]:
-        """Submit a task, if possible to the worker `home`."""
+        """Submit a task."""
         assert self.client is not None
         key = task_key(_name(step), number)
-        if home is not None:
-            options |= {"workers": [home], "allow_other_workers": True}
         return self.client.submit(step, *arguments, key=key, pure=False, **options)
+
+    def _submit_all(
+        self, step: Callable[..., Any], rows: Sequence[Sequence[Any]], **options: Any
+    ) -> list[Future[Any]]:
+        """Submit step(*row) for all rows, in one graph."""
+        assert self.client is not None
+        if not rows:
+            return []
+        keys = [task_key(_name(step), number) for number in range(len(rows))]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return self.client.map(step, *columns, key=keys, pure=False, **options)
+
+    def _submit_to_homes(
+        self,
+        step: Callable[..., Any],
+        rows: Sequence[Sequence[Any]],
+        homes: Sequence[str | None],
+    ) -> list[Future[Any]]:
+        """Submit step(*row) for all rows, each to its home if possible: a graph for each home."""
+        futures: dict[int, Future[Any]] = {}
+        for home in dict.fromkeys(homes):
+            mine = [number for number, other in enumerate(homes) if other == home]
+            options = {} if home is None else {"workers": [home], "allow_other_workers": True}
+            submitted = self._submit_all(step, [rows[number] for number in mine], **options)
+            futures |= zip(mine, submitted, strict=True)
+        return [futures[number] for number in range(len(rows))]
 
 
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
+import pytest
 
 from atd_dask.distribution.engine.runner import Runner, align_arrays
 from atd_dask.kernels.word_switches import SharedModel
@@ -65,7 +68,24 @@ def test_a_sum_is_taken_in_the_same_order_as_level_by_level():
         kept = runner.keep(name_number, None, range(n_parts))
         while len(level) > 1:
             level = [add_up(level[first : first + 3], None) for first in range(0, len(level), 3)]
-        assert runner.reduce(add_up, kept, None, 3).results == level
+        assert [runner.reduce(add_up, kept.results, None, 3)] == level
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_sum_is_the_same_if_tasks_have_several_leaves(size):
+    """They have as many leaves each, but for the last one and some that stand alone."""
+
+    def flatten(results, _):
+        return [add_up([leaf for result in results for leaf in result], None)]
+
+    runner = Runner()
+    for n_leaves, n_alone in ((1, 0), (2, 1), (7, 0), (8, 1), (9, 2), (15, 3), (64, 9), (70, 1)):
+        leaves = [[str(number)] for number in range(n_leaves)]
+        alone = [[f"alone {number}"] for number in range(n_alone)]
+        parts = [list(chain(*leaves[n : n + size])) for n in range(0, n_leaves, size)]
+        sizes = [*map(len, parts), *map(len, alone)]
+        expected = runner.reduce(flatten, [*leaves, *alone], None, 8)
+        assert runner.reduce(flatten, [*parts, *alone], None, 8, sizes) == expected
 
 
 def test_only_arrays_that_are_borrowed_are_copied():
