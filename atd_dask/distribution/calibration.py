@@ -15,7 +15,13 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.vector_batches import is_small, open_vectors
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus, draw_held_out, is_certain
+from atd_dask.kernels.calibration import (
+    HeldOutSearch,
+    JoinedCorpus,
+    RowsInMemory,
+    draw_held_out,
+    is_certain,
+)
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 
 # How many documents and words of a held-out search are kept, for people to look at.
@@ -115,6 +121,8 @@ def search_held_out(
     rows = held.chosen
     if is_small(normal):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
+    elif is_small(held):
+        held = RowsInMemory(normal, rows)
     everyone = np.ones(held.n_docs, dtype=np.bool_)
     nothing = np.zeros(0, np.int64)
     with open_vectors(runner, held, rest, rules.unseen) as vectors:

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betainc
 
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.streams import open_stream
@@ -191,3 +191,15 @@ class SomeRows:
 
     def lengths(self) -> Ints:
         return self.corpus.lengths()[self.chosen]
+
+
+class RowsInMemory(SomeRows):
+    """Some documents of a corpus that are read once, in one pass. In all else they are as before,
+    the estimated number of entries included."""
+
+    @cached_property
+    def _read(self) -> MemoryCorpus:
+        return MemoryCorpus(super().rows(0, self.n_docs), self.n_words, self.block_starts)
+
+    def rows(self, start: int, stop: int) -> Block:
+        return self._read.rows(start, stop)
