@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ from atd_dask.distribution.replicates import (
 )
 from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.distribution.vector_batches import BatchVectors, is_small
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.bootstrap import ClusterBootstrap
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
@@ -36,6 +37,9 @@ from atd_dask.kernels.fitting import Fit
 from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.next_document import Batch, Sample
 from atd_dask.kernels.philox import make_key
+
+# Some tenths of a second of fitting.
+BLOCKS_PER_TASK = 4
 
 
 class SearchSpace(Protocol):
@@ -103,13 +107,13 @@ def fit_corpus(runner: Runner, corpus: Corpus, fitter: Fitter) -> tuple[Block, F
 
 
 def fit_blocks(runner: Runner, corpus: Corpus, fitter: Fitter) -> Fit:
-    blocks = range(len(corpus.block_starts) - 1)
-    return Fit.concatenate(list(runner.map(fit_corpus_block, (corpus, fitter), blocks)))
+    pieces = pairwise(join_blocks(corpus, BLOCKS_PER_TASK).tolist())
+    return Fit.concatenate(list(runner.map(fit_rows, (corpus, fitter), pieces)))
 
 
-def fit_corpus_block(given: tuple[Corpus, Fitter], index: int) -> Fit:
+def fit_rows(given: tuple[Corpus, Fitter], rows: tuple[int, int]) -> Fit:
     corpus, fitter = given
-    block = corpus.block(index)
+    block = corpus.rows(*rows)
     fit = fitter.fit(block)
     count(documents_scored=len(block))
     return fit

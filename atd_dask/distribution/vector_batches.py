@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution import shards
 from atd_dask.distribution.engine.runner import RemoteResults, Runner, align
 from atd_dask.distribution.newwords import count_corpus
-from atd_dask.distribution.shards import cut_into_shards
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.calibration import SomeRows
 from atd_dask.kernels.contrast import ContrastSearch, NormalVectors
 from atd_dask.kernels.model import Block, Floats, Ints
@@ -174,8 +175,8 @@ class ShardedVectors:
 
     @classmethod
     def of(cls, runner: Runner, test: Corpus, idf: Floats) -> ShardedVectors:
-        starts = cut_into_shards(test)
-        pieces = list(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+        starts = join_blocks(test, shards.BLOCKS_PER_SHARD)
+        pieces = list(pairwise(starts.tolist()))
         return cls(runner, runner.keep(index_shard, (test, idf), pieces), starts, idf)
 
     def __len__(self) -> int:
