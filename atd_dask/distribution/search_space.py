@@ -38,8 +38,8 @@ from atd_dask.kernels.model import Block, Ints
 from atd_dask.kernels.next_document import Batch, Sample
 from atd_dask.kernels.philox import make_key
 
-# Some tenths of a second of fitting.
-BLOCKS_PER_TASK = 4
+# To fit them takes some tenths of a second.
+BLOCKS_PER_TASK = 8
 
 
 class SearchSpace(Protocol):
