@@ -40,6 +40,7 @@ from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.bootstrap import ClusterBootstrap
 from atd_dask.kernels.cluster_growth import Grower, Growth
 from atd_dask.kernels.model import Block, WordTable
+from atd_dask.kernels.next_document import Sample
 from atd_dask.kernels.philox import make_key
 from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.training import Convergence, OrderRange
@@ -276,11 +277,13 @@ def _grow_first(split: Split, table: WordTable) -> tuple[Grower, Growth, Cluster
     batch = fitter.batch(block, fit)
     pool = rules.make_pool(fitter, home, home_fit)
     everyone = np.ones(len(batch), dtype=np.bool_)
+    nothing = np.zeros(0, np.int64)
     with open_vectors(
         runner, split.corpora["test"], split.corpora["train"], rules.unseen
     ) as vectors:
-        contrast = vectors.search(everyone, np.zeros(0, np.int64), rules.max_size)
-    search = ClusterSearch(fitter, batch, everyone, rules, pool, contrast, (1, 1))
+        search = ClusterSearch(
+            fitter, batch, everyone, nothing, rules, Sample(home, home_fit), vectors, (1, 1)
+        )
     growth = next(search.propose(runner, NoCheckpoints(), 1))
     documents = np.array(growth.documents[:TIMED_DOCUMENTS])
     theta = fit.take(documents).proportions.dense(table.n_topics)

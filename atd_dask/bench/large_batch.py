@@ -52,6 +52,7 @@ class Shape:
     n_words: int = 5_000
     n_topics: int = 10
     n_groups: int = 1  # planted in the batch, each with a topic of its own
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def write_part(
 
 
 def draw_documents(part: str, n_docs: int, planted: Rows, shape: Shape) -> Iterator[CountBatch]:
-    stream = open_stream(1, f"bench/batch/{part}")
+    stream = open_stream(shape.seed, f"bench/batch/{part}")
     running = np.cumsum(draw_topics(shape), axis=1)
     running /= running[:, -1:]
     n_words = shape.n_words
@@ -213,7 +214,7 @@ def draw_topics(shape: Shape) -> NDArray[np.float64]:
     Salient words of planted topics are rare, so that their documents are among the starts of
     clusters.
     """
-    stream = open_stream(1, "bench/batch/topics")
+    stream = open_stream(shape.seed, "bench/batch/topics")
     n_words = shape.n_words
     shared = 1.0 / (np.arange(n_words, dtype=np.float64) + 200.0)
     shared /= shared.sum()

@@ -19,6 +19,8 @@ from atd_dask.kernels.passes import BRANCHES
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
 
+MOST_SECONDS = 300.0  # for a pass, and for the blocks before it
+
 
 def bench_scheduler(
     sizes: Sequence[int], tasks_per_worker: int, seconds: float, progress: Progress
@@ -45,10 +47,10 @@ def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seco
 
     runner = Runner(cluster.client)
     blocks = runner.keep(hold_block, seconds, range(n_workers * tasks_per_worker), spread=True)
-    wait_for_sum(runner, blocks)
+    wait_for_sum(cluster, runner, blocks)
     memory = scheduler.memory_info().rss
     start, before, mine = time.perf_counter(), cpu_seconds(), time.process_time()
-    n_tasks = simulate_pass(runner, blocks, seconds)
+    n_tasks = simulate_pass(cluster, runner, blocks, seconds)
     wall, used = time.perf_counter() - start, cpu_seconds() - before
     mine = time.process_time() - mine
     return {
@@ -65,20 +67,21 @@ def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seco
     }
 
 
-def simulate_pass(runner: Runner, blocks: RemoteResults, seconds: float) -> int:
+def simulate_pass(cluster: Simulated, runner: Runner, blocks: RemoteResults, seconds: float) -> int:
     """Run the tasks of a pass: a fit and the part of it that is kept, for each block, and the tree
     of sums. Return their number."""
     fitted = runner.keep_all(fit_block, blocks, seconds)
     kept = runner.keep_all(keep_part, fitted, None)
-    n_sums = wait_for_sum(runner, fitted)
+    n_sums = wait_for_sum(cluster, runner, fitted)
     runner.drop(kept)
     runner.drop(fitted)
     return 2 * len(blocks.results) + n_sums
 
 
-def wait_for_sum(runner: Runner, parts: RemoteResults) -> int:
+def wait_for_sum(cluster: Simulated, runner: Runner, parts: RemoteResults) -> int:
     """Wait for the sum over all blocks; return how many tasks it took."""
     whole = RemoteResults([runner.reduce(add_blocks, parts.results, 0, BRANCHES)], None)
+    cluster.wait(whole.results[0], MOST_SECONDS)
     ((n_blocks, n_tasks),) = runner.ask(keep_part, whole, [(0, None)])
     assert n_blocks == len(parts.results)
     return int(n_tasks)

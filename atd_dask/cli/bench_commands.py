@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -288,15 +289,33 @@ def bench_passes(
 @click.option("--groups", default=5, show_default=True, help="How many groups are planted.")
 @click.option("--group-size", default=50, show_default=True, help="Documents of a group.")
 @click.option("--orders", default=1, show_default=True, help="How many numbers of topics to try.")
+@click.option(
+    "--nulls",
+    type=click.IntRange(min=1),
+    help="Instead, search this many batches with nothing planted, and count the alarms.",
+)
+@click.option("--seed", multiple=True, default=(1,), help="With --nulls: of documents to compare.")
 @logging_options
-def bench_scale(documents: tuple[int, ...], progress: Progress, **options: int) -> None:
+def bench_scale(
+    documents: tuple[int, ...],
+    nulls: int | None,
+    seed: tuple[int, ...],
+    progress: Progress,
+    **options: int,
+) -> None:
     """Run the whole job on generated documents, with a tenth as many in the batch as normal ones,
     and see how its cost grows with them."""
     from atd_dask.bench.large_batch import Shape
     from atd_dask.bench.large_job import LargeJob
+    from atd_dask.bench.null_batches import NullBatches, bench_nulls
     from atd_dask.pipelines.bench import bench_scale as measure
 
     shape = Shape(options["words"], options["topics"], options["groups"])
+    if nulls is not None:
+        made = [replace(shape, seed=one) for one in seed]
+        asked = [NullBatches(n, n // 10, nulls, one) for n in documents for one in made]
+        _print_rows(bench_nulls(asked, progress))
+        return
     size, n_orders = options["group_size"], options["orders"]
     jobs = [LargeJob(n_docs, shape, size, n_orders) for n_docs in documents]
     _print_rows(measure(jobs, progress))

@@ -15,7 +15,15 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.vector_batches import is_small, open_vectors
 from atd_dask.errors import TooLittleTrainingError
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
-from atd_dask.kernels.calibration import HeldOutSearch, JoinedCorpus, draw_held_out, is_certain
+from atd_dask.kernels.calibration import (
+    HeldOutSearch,
+    JoinedCorpus,
+    RowsInMemory,
+    draw_held_out,
+    estimate_p_value,
+    is_certain,
+    list_support,
+)
 from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 
 # How many documents and words of a held-out search are kept, for people to look at.
@@ -72,12 +80,18 @@ class HeldOutSearches:
 
     def compare(self, cluster: FoundCluster) -> FoundCluster:
         """Judge a cluster: it is significant if held-out searches rarely find as much support."""
+        searches = self.take_for(cluster.support)
+        return compare_with_calibration(cluster, searches, self.calibration.rules.level)
+
+    def take_for(self, support: float) -> tuple[HeldOutSearch, ...]:
+        """Return the searches that the decision about a support rests on."""
         rules = self.calibration.rules
         n = min(FEW_SEARCHES, rules.searches)
         while True:
-            judged = compare_with_calibration(cluster, self.take(n), rules.level)
-            if n == rules.searches or is_certain(judged.deciding_p_value, rules.level, n):
-                return judged
+            searches = self.take(n)
+            p_value = estimate_p_value(support, list_support(searches))
+            if n == rules.searches or is_certain(p_value, rules.level, n):
+                return searches
             n = min(2 * n + 1, rules.searches)
 
     def take(self, n: int) -> tuple[HeldOutSearch, ...]:
@@ -115,9 +129,20 @@ def search_held_out(
     rows = held.chosen
     if is_small(normal):
         held, rest = MemoryCorpus.read(held), MemoryCorpus.read(rest)
-    everyone = np.ones(held.n_docs, dtype=np.bool_)
+    elif is_small(held):
+        held = RowsInMemory(normal, rows)
+    found = find_best(runner, held, rest, rules)
+    return replace(found, documents=tuple(rows[list(found.documents)].tolist()))
+
+
+def find_best(
+    runner: Runner, batch: Corpus, normal: Corpus, rules: DetectionRules
+) -> HeldOutSearch:
+    """Run a whole search in a batch, and return its best candidate; its documents are rows of the
+    batch."""
+    everyone = np.ones(batch.n_docs, dtype=np.bool_)
     nothing = np.zeros(0, np.int64)
-    with open_vectors(runner, held, rest, rules.unseen) as vectors:
+    with open_vectors(runner, batch, normal, rules.unseen) as vectors:
         search = vectors.search(everyone, nothing, rules.max_size)
         groups = grow_groups(search, search.choose_starts(rules.seeds))
         if not groups:
@@ -130,7 +155,7 @@ def search_held_out(
         return HeldOutSearch(
             float(best.support),
             len(documents),
-            tuple(rows[documents[:NAMED_DOCUMENTS]].tolist()),
+            tuple(documents[:NAMED_DOCUMENTS].tolist()),
             tuple(words[:NAMED_WORDS].tolist()),
         )
 

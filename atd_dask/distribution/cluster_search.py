@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +26,9 @@ from atd_dask.distribution.checkpointing import (
     ignore_progress,
 )
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.runner import RemoteResults, Runner
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align_where_needed
 from atd_dask.distribution.shards import NewTopic
+from atd_dask.distribution.vector_batches import BatchVectors
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import MembershipTest, Pool
 from atd_dask.kernels.cluster_growth import Grower, Growth, choose_seeds
@@ -34,7 +36,7 @@ from atd_dask.kernels.contrast import LEAST_DOCUMENTS, ContrastSearch, Start
 from atd_dask.kernels.detection_rules import DetectionRules
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Ints
-from atd_dask.kernels.next_document import SearchableBatch
+from atd_dask.kernels.next_document import Sample, SearchableBatch
 from atd_dask.kernels.proposals import Proposal
 
 # The least time between two checkpoints of a growth, and between two reports of it.
@@ -59,10 +61,19 @@ class ClusterSearch:
     fitter: Fitter
     batch: SearchableBatch
     available: NDArray[np.bool_]
+    known: Ints  # documents that were found earlier, or are around these
     rules: DetectionRules
-    pool: Pool  # of the tests of membership
-    contrast: ContrastSearch
+    home: Sample  # the documents that tests of membership draw from
+    vectors: BatchVectors
     key: tuple[object, ...]  # what the random numbers are for
+
+    @cached_property
+    def contrast(self) -> ContrastSearch:
+        return self.vectors.search(self.available, self.known, self.rules.max_size)
+
+    @cached_property
+    def pool(self) -> Pool:
+        return self.rules.make_pool(self.fitter, self.home.block, self.home.fit)
 
     @property
     def grower(self) -> Grower:
@@ -106,7 +117,9 @@ class ClusterSearch:
     def _grow_groups(self, runner: Runner, starts: Sequence[Start]) -> list[Proposal]:
         size = STARTS_PER_TASK
         pieces = [starts[first : first + size] for first in range(0, len(starts), size)]
-        found = runner.map(grow_groups, self.contrast, pieces)
+        asked = (self.available, self.known, self.rules.max_size)
+        questions = [(self.vectors.there, piece) for piece in pieces]
+        found = runner.combine(grow_on_worker, asked, questions)
         return [group for groups in found for group in groups]
 
     def _settle(self, candidate: Candidate) -> Growth:
@@ -217,6 +230,16 @@ def grow_groups(contrast: ContrastSearch, starts: Sequence[Start]) -> list[Propo
     """Grow a group from each start."""
     found = [contrast.grow(start) for start in starts]
     return [group for group in found if group is not None]
+
+
+def grow_on_worker(
+    there: Sequence[BatchVectors],
+    asked: tuple[NDArray[np.bool_], Ints, int | None],
+    starts: Sequence[Start],
+) -> list[Proposal]:
+    """Grow a group from each start in vectors that were made on a worker."""
+    vectors, asked, starts = (align_where_needed(value) for value in (there[0], asked, starts))
+    return grow_groups(vectors.search(*asked), starts)
 
 
 def preview_clusters(grower: Grower, seeds: Sequence[int]) -> list[float]:

@@ -23,7 +23,7 @@ from atd_dask.distribution.checkpointing import (
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.newwords import admit_new_words
 from atd_dask.distribution.replicates import ScoredGrowth, judge
-from atd_dask.distribution.search_space import open_search_space
+from atd_dask.distribution.search_space import SearchedDocuments, open_search_space
 from atd_dask.distribution.vector_batches import open_vectors
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.calibration import JoinedCorpus
@@ -66,26 +66,30 @@ def detect(
     found: list[FoundCluster] = []
     searches = HeldOutSearches(calibration, runner, checkpointer, on_progress)
     known = np.zeros(0, np.int64)
-    with ExitStack() as opened, open_vectors(runner, test, normal, rules.unseen) as vectors:
+    documents = SearchedDocuments(test, corpora[rules.home])
+    with (
+        ExitStack() as opened,
+        open_vectors(runner, test, normal, rules.unseen, on_workers=rules.settle) as vectors,
+    ):
         while count_significant(found) != rules.max_clusters:
             number = count_significant(found) + 1
             if number == 1 or rules.remember:
                 opened.close()
                 fitter = rules.fitter(table)
                 space = opened.enter_context(
-                    open_search_space(runner, test, corpora[rules.home], vectors, rules, fitter)
+                    open_search_space(runner, documents, vectors, rules, fitter)
                 )
             search = space.search(available, known, (seed, number))
             cluster = None
             candidates = search.propose(runner, checkpointer, len(found) + 1, on_progress)
             for growth in islice(candidates, rules.failures):
                 index = len(found) + 1
-                documents = np.array(growth.documents)
+                members = np.array(growth.documents)
                 outside = available.copy()
-                outside[documents] = False
-                topic = search.batch.train(documents)
-                grown = ScoredGrowth(growth, topic, search.batch.score(documents, topic))
-                replicates = space.replicates(documents, outside, (seed, index))
+                outside[members] = False
+                topic = search.batch.train(members)
+                grown = ScoredGrowth(growth, topic, search.batch.score(members, topic))
+                replicates = space.replicates(members, outside, (seed, index))
                 cluster = judge(grown, replicates, rules, runner, checkpointer, index, on_progress)
                 if rules.searches > 0:
                     cluster = searches.compare(cluster)
@@ -98,7 +102,7 @@ def detect(
             if rules.remember:
                 # The documents around it do not start another group, but may join one.
                 around = np.array(growth.around, dtype=np.int64)
-                known = np.union1d(known, np.append(documents, around))
+                known = np.union1d(known, np.append(members, around))
                 table = add_topic(table, cluster.topic.specific, cluster.topic.probabilities)
     return found
 

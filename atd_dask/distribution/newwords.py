@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.model import Ints, WordTable
 from atd_dask.kernels.newwords import admit_words, count_occurrences, measure_new_mass
+
+# The counts of a task take as long to send as those of a few blocks to add up.
+BLOCKS_PER_TASK = 16
 
 
 def admit_new_words(runner: Runner, table: WordTable, batch: Corpus, train: Corpus) -> WordTable:
@@ -25,12 +30,12 @@ def admit_new_words(runner: Runner, table: WordTable, batch: Corpus, train: Corp
 def count_corpus(runner: Runner, corpus: Corpus, n_words: int) -> Ints:
     """Return the document frequency and the count of each word of a corpus."""
     total = np.zeros((2, n_words), np.int64)
-    blocks = range(len(corpus.block_starts) - 1)
-    for part in runner.map(count_in_block, (corpus, n_words), blocks):
+    pieces = pairwise(join_blocks(corpus, BLOCKS_PER_TASK).tolist())
+    for part in runner.map(count_in_rows, (corpus, n_words), pieces):
         total += part
     return total
 
 
-def count_in_block(given: tuple[Corpus, int], index: int) -> Ints:
+def count_in_rows(given: tuple[Corpus, int], rows: tuple[int, int]) -> Ints:
     corpus, n_words = given
-    return count_occurrences(corpus.block(index), n_words)
+    return count_occurrences(corpus.rows(*rows), n_words)

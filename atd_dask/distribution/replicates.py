@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, ReplicatesDone
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner, align
-from atd_dask.distribution.shards import ShardedBatch
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
 from atd_dask.kernels.cluster_growth import Growth
@@ -21,7 +20,7 @@ from atd_dask.kernels.detection_rules import DetectionRules, FoundCluster
 from atd_dask.kernels.donors import DonorLists, Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Block, Floats, Ints, Proportions
-from atd_dask.kernels.next_document import Sample
+from atd_dask.kernels.next_document import Batch, Sample
 
 # This many bootstrap documents make a task of some hundred milliseconds. Tasks are not larger,
 # because a cluster that is not significant fails after few replicates.
@@ -130,15 +129,48 @@ class Drawn(NamedTuple):
     chosen: Ints  # replicates × documents of the cluster: rows of `donors`
 
 
+class DonorBatch(Protocol):
+    """A batch that donors are drawn from."""
+
+    def __len__(self) -> int: ...
+
+    def find_similar(
+        self, theta: Floats, usable: NDArray[np.bool_], nearest: int, before: int
+    ) -> list[list[Similar]]:
+        """Return the usable documents that may be donors, for every part of the batch and every row
+        of `theta`, numbered as if `before` others preceded the batch."""
+
+    def fetch(self, rows: Ints) -> Sample:
+        """Return some documents, in ascending order."""
+
+
 @dataclass(frozen=True)
-class ShardedReplicates:
-    """Replicates whose pool is in shards; they get the words of the donors that were drawn."""
+class WholeDonors:
+    """The donors in a batch in memory."""
+
+    batch: Batch
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def find_similar(
+        self, theta: Floats, usable: NDArray[np.bool_], nearest: int, before: int
+    ) -> list[list[Similar]]:
+        return [find_similar(self.batch.fit, usable, theta, nearest, before)]
+
+    def fetch(self, rows: Ints) -> Sample:
+        return self.batch.take(rows)
+
+
+@dataclass(frozen=True)
+class DrawnReplicates:
+    """Replicates of a large pool; they get the words of the donors that were drawn."""
 
     fitter: Fitter
     donor_lists: DonorLists
     lengths: Ints  # documents of the cluster
-    home: Block  # the documents of the pool in this process; they come first
-    batch: ShardedBatch
+    home: Block  # the first documents of the pool
+    batch: DonorBatch | None  # the others
     once: bool
     key: np.uint64
 
@@ -148,24 +180,26 @@ class ShardedReplicates:
         fitter: Fitter,
         cluster: Sample,
         home: Sample,
-        batch: ShardedBatch,
+        batch: DonorBatch | None,
         usable: NDArray[np.bool_],
         rules: DetectionRules,
         key: np.uint64,
-    ) -> ShardedReplicates:
-        """Draw donors from the documents of `home`, and from those of the batch that are
-        `usable`."""
+    ) -> DrawnReplicates:
+        """Draw donors from the documents of `home`, and from those of the batch, if there is one,
+        that are `usable`."""
         theta = cluster.fit.proportions.dense(fitter.context.table.n_topics)
         theta, list_of = np.unique(theta, axis=0, return_inverse=True)
         n_home = len(home.block)
         everyone = np.ones(n_home, dtype=np.bool_)
         parts = [find_similar(home.fit, everyone, theta, rules.donors, 0)]
-        parts += batch.find_similar(theta, usable, rules.donors, before=n_home)
+        if batch is not None:
+            parts += batch.find_similar(theta, usable, rules.donors, before=n_home)
         lists = [
             Similar.concatenate(found).nearest(rules.donors).rows
             for found in zip(*parts, strict=True)
         ]
-        donor_lists = DonorLists.of(list_of.reshape(-1), lists, n_home + len(batch))
+        n_pool = n_home + (0 if batch is None else len(batch))
+        donor_lists = DonorLists.of(list_of.reshape(-1), lists, n_pool)
         lengths = cluster.fit.lengths
         return cls(fitter, donor_lists, lengths, home.block, batch, rules.donors > 1, key)
 
@@ -197,7 +231,7 @@ class ShardedReplicates:
     def _fetch(self, rows: Ints) -> Block:
         n_here = int(np.searchsorted(rows, len(self.home)))
         parts = [self.home.take(rows[:n_here])]
-        if n_here < len(rows):
+        if self.batch is not None and n_here < len(rows):
             parts.append(self.batch.fetch(rows[n_here:] - len(self.home)).block)
         return Block.concatenate(parts)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner, align
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.donors import Similar, find_similar
 from atd_dask.kernels.fitters import Fitter
 from atd_dask.kernels.model import Floats, Ints
@@ -26,12 +27,6 @@ from atd_dask.kernels.next_document import Batch, Candidate, Sample, SearchableB
 
 # A query with one new topic takes some milliseconds for this many blocks of 2**17 entries.
 BLOCKS_PER_SHARD = 16
-
-
-def cut_into_shards(corpus: Corpus) -> Ints:
-    """Return the first document of every shard, and the number of documents."""
-    bounds = corpus.block_starts.tolist()
-    return np.unique([*bounds[:-1:BLOCKS_PER_SHARD], bounds[-1]])
 
 
 @dataclass(frozen=True)
@@ -136,8 +131,8 @@ class ShardedBatch(SearchableBatch):
     def __init__(self, runner: Runner, corpus: Corpus, fitter: Fitter) -> None:
         self._runner = runner
         self._fitter = fitter
-        self._starts = cut_into_shards(corpus)
-        pieces = list(zip(self._starts[:-1].tolist(), self._starts[1:].tolist(), strict=True))
+        self._starts = join_blocks(corpus, BLOCKS_PER_SHARD)
+        pieces = list(pairwise(self._starts.tolist()))
         self._shards = runner.keep(fit_shard, (corpus, fitter), pieces)
         self._known: dict[int, Sample] = {}  # documents fetched before
         self._latest: dict[int, list[int]] = {}  # by shard, its last candidates

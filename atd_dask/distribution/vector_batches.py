@@ -8,17 +8,19 @@ are the same, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution import shards
 from atd_dask.distribution.engine.runner import RemoteResults, Runner, align
 from atd_dask.distribution.newwords import count_corpus
-from atd_dask.distribution.shards import cut_into_shards
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.calibration import SomeRows
 from atd_dask.kernels.contrast import ContrastSearch, NormalVectors
 from atd_dask.kernels.model import Block, Floats, Ints
@@ -58,6 +60,7 @@ class BatchVectors:
 
     batch: VectorBatch
     normal: NormalVectors
+    there: Sequence[Any] = ()  # handles of the same vectors on workers
 
     def search(
         self, available: NDArray[np.bool_], known: Ints, max_size: int | None
@@ -74,29 +77,47 @@ class BatchVectors:
 
 @contextmanager
 def open_vectors(
-    runner: Runner, test: Corpus, normal: Corpus, unseen: bool
+    runner: Runner, test: Corpus, normal: Corpus, unseen: bool, on_workers: bool = False
 ) -> Iterator[BatchVectors]:
     """Make the vectors of a batch and of evenly spaced normal documents, as many as fit. Words that
-    the normal documents lack count only if `unseen`."""
+    the normal documents lack count only if `unseen`. With `on_workers`, workers have those of a
+    small batch too."""
     n_words = max(test.n_words, normal.n_words)
     step = max(-(-normal.n_entries // limit_normal(test.n_entries)), 1)
-    chosen = np.arange(0, normal.n_docs, step)
-    beside = SomeRows(normal, chosen).rows(0, len(chosen))
+    chosen = SomeRows(normal, np.arange(0, normal.n_docs, step))
+    beside = chosen.rows(0, chosen.n_docs)
     n_with, _ = count_corpus(runner, test, n_words)
     n_with_normal = np.bincount(beside.terms, minlength=n_words)
-    idf = find_idf(n_with, test.n_docs, n_with_normal, len(chosen))
+    idf = find_idf(n_with, test.n_docs, n_with_normal, chosen.n_docs)
     if not unseen:
         idf[n_with_normal == 0] = 0.0
-    held_against = NormalVectors.of(beside, idf)
-    if is_small(test):
-        whole = WholeVectors(Vectors.of(test.rows(0, test.n_docs), idf), n_words)
-        yield BatchVectors(whole, held_against)
+    if not is_small(test):
+        sharded = ShardedVectors.of(runner, test, idf)
+        try:
+            yield BatchVectors(sharded, NormalVectors.of(beside, idf))
+        finally:
+            runner.drop(sharded.shards)
         return
-    sharded = ShardedVectors.of(runner, test, idf)
+    vectors = compare(test.rows(0, test.n_docs), beside, idf)
+    if not on_workers:
+        yield vectors
+        return
+    there = runner.remake(vectors, make_vectors, (test, chosen, idf))
     try:
-        yield BatchVectors(sharded, held_against)
+        yield replace(vectors, there=there.results)
     finally:
-        runner.drop(sharded.shards)
+        runner.drop(there)
+
+
+def compare(batch: Block, beside: Block, idf: Floats) -> BatchVectors:
+    whole = WholeVectors(Vectors.of(batch, idf), len(idf))
+    return BatchVectors(whole, NormalVectors.of(beside, idf))
+
+
+def make_vectors(given: tuple[Corpus, Corpus, Floats], _: None) -> BatchVectors:
+    """Make the vectors of a small batch where they are needed: the documents are read there."""
+    batch, beside, idf = given
+    return compare(batch.rows(0, batch.n_docs), beside.rows(0, beside.n_docs), idf)
 
 
 @dataclass(frozen=True)
@@ -154,8 +175,8 @@ class ShardedVectors:
 
     @classmethod
     def of(cls, runner: Runner, test: Corpus, idf: Floats) -> ShardedVectors:
-        starts = cut_into_shards(test)
-        pieces = list(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+        starts = join_blocks(test, shards.BLOCKS_PER_SHARD)
+        pieces = list(pairwise(starts.tolist()))
         return cls(runner, runner.keep(index_shard, (test, idf), pieces), starts, idf)
 
     def __len__(self) -> int:

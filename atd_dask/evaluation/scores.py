@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atd_dask.kernels.alternative import Alternative
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.calibration import SomeRows
 from atd_dask.kernels.document_gains import cross_fit_gains
 from atd_dask.kernels.fitters import Fitter
@@ -19,6 +20,8 @@ from atd_dask.kernels.next_document import Sample
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.runner import Runner
+
+BLOCKS_PER_TASK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +76,18 @@ def _score_blocks(
     runner: Runner, fitter: Fitter, corpus: Corpus, topics: Sequence[Alternative]
 ) -> tuple[Floats, Floats]:
     """Return the surprise of each document, and its gain from each topic."""
-    blocks = range(len(corpus.block_starts) - 1)
-    scored = list(runner.map(score_block, (corpus, fitter, topics), blocks))
+    pieces = pairwise(join_blocks(corpus, BLOCKS_PER_TASK).tolist())
+    scored = list(runner.map(score_rows, (corpus, fitter, topics), pieces))
     nothing = np.zeros(0), np.zeros((0, len(topics)))
     surprise, gains = zip(nothing, *scored, strict=True)
     return np.concatenate(surprise), np.concatenate(gains)
 
 
-def score_block(
-    given: tuple[Corpus, Fitter, Sequence[Alternative]], index: int
+def score_rows(
+    given: tuple[Corpus, Fitter, Sequence[Alternative]], rows: tuple[int, int]
 ) -> tuple[Floats, Floats]:
     corpus, fitter, topics = given
-    sample = _fit(fitter, corpus.block(index))
+    sample = _fit(fitter, corpus.rows(*rows))
     gains = np.zeros((len(sample.block), len(topics)))
     for number, topic in enumerate(topics):
         gains[:, number] = fitter.gains(topic, sample)

@@ -72,6 +72,12 @@ class Corpus(Protocol):
     def lengths(self) -> Ints: ...
 
 
+def join_blocks(corpus: Corpus, n_blocks: int) -> Ints:
+    """Return the first document of every `n_blocks` blocks, and the number of documents."""
+    bounds = corpus.block_starts.tolist()
+    return np.unique([*bounds[:-1:n_blocks], bounds[-1]])
+
+
 @dataclass(frozen=True)
 class MemoryCorpus:
     """A corpus in memory, in the given blocks or else in those that a store would have."""

@@ -102,8 +102,10 @@ def choose_similar(similarities: Floats, nearest: int) -> Ints:
     usable = similarities[similarities >= 0.0]
     if len(usable) == 0:
         return np.zeros(0, np.int64)
-    rank = len(usable) - min(nearest, len(usable))
-    last = np.partition(usable, rank)[rank]
+    last = usable.max()
+    if np.count_nonzero(usable == last) < nearest:  # most documents have one topic: many are equal
+        rank = len(usable) - min(nearest, len(usable))
+        last = np.partition(usable, rank)[rank]
     return np.flatnonzero(similarities >= max(last - TIE, 0.0))
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.special import betainc
 
-from atd_dask.kernels.blocks import Corpus
+from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.streams import open_stream
@@ -41,6 +42,9 @@ LEAST_FIT = 0.05
 LEAST_CHANCE = 1e-6
 FARTHEST = 20.0  # in scales; by any of the laws, what is farther off has a smaller probability
 
+# To read a block of a store costs more than to decompress it, so several are read together.
+BLOCKS_AT_ONCE = 16
+
 # A decision is certain if it would change only with errors of the law of this many standard
 # deviations.
 CERTAIN = 3.0
@@ -54,6 +58,10 @@ class HeldOutSearch:
     size: int | None = 0  # None if it was not stored
     documents: tuple[int, ...] = ()  # the surest ones, as rows of all normal documents
     words: tuple[int, ...] = ()  # most telling first
+
+
+def list_support(searches: Sequence[HeldOutSearch]) -> Floats:
+    return np.array([search.support for search in searches])
 
 
 def estimate_p_value(support: float, references: Floats) -> float:
@@ -147,9 +155,17 @@ class JoinedCorpus:
         return np.concatenate([part.lengths() for part in self.parts])
 
 
+def _find_runs(numbers: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of each run of consecutive numbers, at most so many at once."""
+    places = np.arange(len(numbers))
+    for run in np.split(numbers, np.flatnonzero(np.diff(numbers - places)) + 1):
+        for start in range(0, len(run), most):
+            yield int(run[start]), int(run[start : start + most][-1])
+
+
 @dataclass(frozen=True)
 class SomeRows:
-    """Some documents of a corpus, as a corpus with its blocks. It reads one block at a time."""
+    """Some documents of a corpus, as a corpus with its blocks. It reads a few blocks at a time."""
 
     corpus: Corpus
     chosen: Ints  # ascending
@@ -183,11 +199,24 @@ class SomeRows:
         wanted = self.chosen[start:stop]
         bounds = self.corpus.block_starts
         parts = [Block(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))]
-        homes = np.searchsorted(bounds, wanted, side="right") - 1
-        for index in np.unique(homes).tolist():
-            block = self.corpus.block(index)
-            parts.append(block.take(wanted[homes == index] - block.start))
+        homes = np.unique(np.searchsorted(bounds, wanted, side="right") - 1)
+        for first, last in _find_runs(homes, BLOCKS_AT_ONCE):
+            low, high = int(bounds[first]), int(bounds[last + 1])
+            mine = wanted[np.searchsorted(wanted, low) : np.searchsorted(wanted, high)]
+            parts.append(self.corpus.rows(low, high).take(mine - low))
         return replace(Block.concatenate(parts), start=start)
 
     def lengths(self) -> Ints:
         return self.corpus.lengths()[self.chosen]
+
+
+class RowsInMemory(SomeRows):
+    """Some documents of a corpus that are read once, in one pass. In all else they are as before,
+    the estimated number of entries included."""
+
+    @cached_property
+    def _read(self) -> MemoryCorpus:
+        return MemoryCorpus(super().rows(0, self.n_docs), self.n_words, self.block_starts)
+
+    def rows(self, start: int, stop: int) -> Block:
+        return self._read.rows(start, stop)

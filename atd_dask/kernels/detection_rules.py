@@ -8,7 +8,7 @@ import numpy as np
 
 from atd_dask.kernels.alternative import Alternative, NullContext
 from atd_dask.kernels.bootstrap import Pool
-from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value
+from atd_dask.kernels.calibration import HeldOutSearch, estimate_p_value, list_support
 from atd_dask.kernels.cluster_growth import Growth, SettleRule, StopRule
 from atd_dask.kernels.fitters import AuthorsFitter, Fitter
 from atd_dask.kernels.fitting import Fit
@@ -79,9 +79,7 @@ class FoundCluster:
     @property
     def calibration_support(self) -> Floats | None:
         """The support that the same search finds in held-out documents."""
-        if self.searches is None:
-            return None
-        return np.array([search.support for search in self.searches])
+        return None if self.searches is None else list_support(self.searches)
 
     @property
     def search_p_value(self) -> float | None:

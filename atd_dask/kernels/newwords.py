@@ -21,9 +21,8 @@ MOST_MASS = 0.5
 def count_occurrences(block: Block, n_words: int) -> Ints:
     """Return the document frequency and the count of each word, 2 × words."""
     documents = np.bincount(block.terms, minlength=n_words)
-    tokens = np.zeros(n_words, np.int64)
-    np.add.at(tokens, block.terms, block.counts)
-    return np.stack((documents, tokens))
+    tokens = np.bincount(block.terms, weights=block.counts, minlength=n_words)
+    return np.stack((documents, tokens.astype(np.int64)))
 
 
 def measure_new_mass(occurrences: Ints) -> float:

@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +236,8 @@ class Batch(SearchableBatch):
     """A batch in memory, fitted to the null model.
 
     The stored mixtures change while clusters grow, unless they are `fixed`, in which case several
-    threads can search at once. They save work and never change a result.
+    threads can search at once. They save work and never change a result, and are made only when a
+    search for documents needs them.
     """
 
     context: NullContext
@@ -244,12 +246,15 @@ class Batch(SearchableBatch):
     fixed: bool = False
 
     def __post_init__(self) -> None:
+        self.n_fitted = 0
+        self._trained: tuple[tuple[int, ...], Alternative] | None = None
+
+    @cached_property
+    def _mixtures(self) -> StoredMixtures:
         weights, reached, largest = start_limits(
             self.context, *self.block.arrays, *self.fit.proportions.arrays
         )
-        self._mixtures = StoredMixtures(weights, reached, largest, self.fixed)
-        self.n_fitted = 0
-        self._trained: tuple[tuple[int, ...], Alternative] | None = None
+        return StoredMixtures(weights, reached, largest, self.fixed)
 
     def __len__(self) -> int:
         return len(self.block)
@@ -308,10 +313,11 @@ class Batch(SearchableBatch):
 
     def fork(self) -> Batch:
         """Return a copy with its own stored mixtures."""
-        other = copy.copy(self)
         weights, reached, largest, fixed = self._mixtures
+        other = copy.copy(self)
         other._mixtures = StoredMixtures(weights.copy(), reached.copy(), largest.copy(), fixed)
         return other
 
     def __sizeof__(self) -> int:
-        return sys.getsizeof(self.block) + self._mixtures.weights.nbytes + len(self) * BYTES_OF_FIT
+        mixtures = 8 * len(self.block.terms)
+        return sys.getsizeof(self.block) + mixtures + len(self) * BYTES_OF_FIT

@@ -281,7 +281,7 @@ class Killer:
 )
 def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
     names = {
-        cluster_search.grow_groups: "grow",
+        cluster_search.grow_on_worker: "grow",
         replicates.score_replicates: "scores",
         calibration.search_held_out: "chance",
     }

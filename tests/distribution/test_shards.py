@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 
 import numpy as np
 import pytest
+from distributed import Future
 
 from atd_dask.distribution import cluster_search, replicates, shards, vector_batches
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.shards import NewTopic, ShardedBatch
 from atd_dask.documents import CountBatch
+from atd_dask.kernels import next_document
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.cluster_growth import BicRule
 from atd_dask.storage.checkpoints import Checkpoints
@@ -76,6 +79,43 @@ def test_a_batch_is_compared_with_as_many_normal_documents(monkeypatch, least, m
     batch, normal = (MemoryCorpus(make_block(np.ones((n, 7), int)), 7) for n in (40, 120))
     with vector_batches.open_vectors(Runner(), batch, normal, True) as vectors:
         assert vectors.normal.n_docs == n_normal
+
+
+def test_the_client_sends_neither_vectors_nor_pools(stores, monkeypatch):
+    """Workers read documents from the store, once for all rounds; only donors that were drawn are
+    sent. So nothing that is sent has the size of the batch or of the pool."""
+    few = {"replicates": 3, "searches": 1, "max_clusters": 1}
+    alone = digest(run(stores, **few))
+    sent = {}
+    with local_client(2) as client:
+        submit = client.submit
+
+        def note(step, *arguments, **options):
+            size = len(pickle.dumps([one for one in arguments if not isinstance(one, Future)]))
+            sent.setdefault(step.__name__, []).append(size)
+            return submit(step, *arguments, **options)
+
+        monkeypatch.setattr(client, "submit", note)
+        assert digest(run(stores, client, **few)) == alone
+    assert len(sent["make_vectors"]) == 1
+    assert "score_replicates" not in sent
+    _, _, validation, test = stores
+    assert max(sent["grow_on_worker"]) < test.n_entries
+    assert sum(sent["score_drawn"]) < 8 * (test.n_entries + validation.n_entries)
+
+
+def test_the_mixtures_of_a_batch_are_made_for_growth_alone(stores, monkeypatch):
+    """The contrast search has no use for them."""
+    made = []
+    original = next_document.start_limits
+    monkeypatch.setattr(
+        next_document, "start_limits", lambda *given: made.append(1) or original(*given)
+    )
+    few = {"replicates": 100, "searches": 0, "max_clusters": 1, "seeds": 3}
+    run(stores, **few)
+    assert not made
+    run(stores, settle=False, **few)
+    assert made
 
 
 def support_of(found):

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atd_dask.kernels import blocks
+from atd_dask.kernels import blocks, calibration
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.calibration import SomeRows, draw_held_out, estimate_p_value, is_certain
+from atd_dask.kernels.calibration import (
+    RowsInMemory,
+    SomeRows,
+    draw_held_out,
+    estimate_p_value,
+    is_certain,
+)
 from atd_dask.kernels.model import Block
 from tests import naive
 from tests.kernels.strategies import make_block
@@ -110,3 +116,37 @@ def test_more_searches_make_a_decision_certain():
     assert not is_certain(0.02, 0.01, 19)
     assert not is_certain(0.005, 0.01, 19)
     assert is_certain(0.04, 0.01, 10_000)
+
+
+@given(st.sets(st.integers(0, 39)), st.integers(1, 5), st.integers(1, 4))
+def test_rows_are_read_in_runs_of_blocks(rows, per_block, at_once):
+    """Every block that has a row is read once, and no other; those in a row a few at a time."""
+    block = make_block(np.arange(1, 81).reshape(40, 2))
+    starts = np.append(np.arange(0, 40, per_block), 40)
+    read = []
+
+    class Watched(MemoryCorpus):
+        def rows(self, start, stop):
+            read.append((start, stop))
+            return super().rows(start, stop)
+
+    chosen = np.array(sorted(rows), dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "BLOCKS_AT_ONCE", at_once)
+        found = SomeRows(Watched(block, 2, starts), chosen).rows(0, len(chosen))
+    np.testing.assert_array_equal(dense(found, 2), dense(block, 2)[chosen])
+    whole = np.concatenate([np.arange(*bounds) // per_block for bounds in read] or [chosen])
+    np.testing.assert_array_equal(np.unique(whole), np.unique(chosen // per_block))
+    assert all(-(-(stop - start) // per_block) <= at_once for start, stop in read)
+
+
+def test_rows_in_memory_are_those_of_the_corpus_read_once(monkeypatch):
+    _, corpus = make_corpus()
+    some = SomeRows(corpus, np.array([1, 4, 7, 8]))
+    kept = RowsInMemory(corpus, some.chosen)
+    assert (kept.n_docs, kept.n_entries) == (some.n_docs, some.n_entries)
+    for start, stop in ((0, 4), (1, 3)):
+        np.testing.assert_array_equal(kept.rows(start, stop).terms, some.rows(start, stop).terms)
+        assert kept.rows(start, stop).start == start
+    monkeypatch.setattr(SomeRows, "rows", None)
+    assert len(kept.rows(0, 2)) == 2

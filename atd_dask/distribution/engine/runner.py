@@ -170,6 +170,14 @@ class Runner:
         futures = self._submit_to_homes(step, [(held, piece) for piece in pieces], homes)
         return RemoteResults(futures, held, homes)
 
+    def remake(self, value: Any, step: Callable[..., Any], shared: Any) -> RemoteResults:
+        """Keep a value on the workers, where step(shared, None) makes it again: for a large value
+        that is made from little, such as documents in a store. Without a cluster it is the value
+        itself."""
+        if self.client is None:
+            return RemoteResults([value], None)
+        return self.keep(step, shared, [None])
+
     def keep_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, *others: RemoteResults
     ) -> RemoteResults:
@@ -374,6 +382,17 @@ def align(value: Any) -> Any:
     """Return a copy of a value in memory of its own. What arrives over the wire is unaligned, and
     all kernels would be compiled again for unaligned arrays."""
     return pickle.loads(pickle.dumps(value))  # noqa: S301  it was a pickle before
+
+
+def align_where_needed(value: Any) -> Any:
+    """Return a value with aligned, writable arrays: itself, unless it came from another worker and
+    has others. Then it is copied."""
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+    arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
+    if all(array.ctypes.data % 8 == 0 and array.flags.writeable for array in arrays):
+        return value
+    return pickle.loads(packed, buffers=[array.copy() for array in arrays])  # noqa: S301
 
 
 def align_arrays(value: Any) -> Any:

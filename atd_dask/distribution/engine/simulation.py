@@ -1,4 +1,4 @@
-"""A cluster that only pretends to work: a real scheduler, and workers that share a process.
+"""A cluster that only pretends to work: a real scheduler, and workers that share a few processes.
 
 Its tasks sleep, so that hundreds of workers fit on a laptop, while the scheduler has as much to do
 as with real ones.
@@ -19,11 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.distribution.engine.clients import load_dask
+from atd_dask.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-SECONDS_TO_START = 900.0
+SECONDS_TO_START = 300.0
+
+# With all workers in one process, its only thread of events would be busier than the scheduler.
+PROCESSES = 4
 
 # Workers share a process: none of them looks after it.
 QUIET = {
@@ -45,6 +49,16 @@ class Simulated:
     client: Client
     scheduler_pid: int
 
+    def wait(self, result: Any, seconds: float) -> None:
+        """Wait for a kept result, but not for ever."""
+        try:
+            result.result(timeout=seconds)
+        except TimeoutError:
+            raise ClusterError(
+                f"a simulated cluster must be done in {seconds:g} s, and was not: simulate fewer"
+                " workers, or give them fewer tasks"
+            ) from None
+
 
 @contextmanager
 def simulate_cluster(n_workers: int) -> Iterator[Simulated]:
@@ -53,7 +67,7 @@ def simulate_cluster(n_workers: int) -> Iterator[Simulated]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="atd-dask-"))
         file = Path(folder, "scheduler.json")
         arguments = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-        arguments += ["--idle-timeout", f"{2 * SECONDS_TO_START:g}s"]  # should nobody stop it
+        arguments += ["--idle-timeout", f"{4 * SECONDS_TO_START:g}s"]  # should nobody stop it
         scheduler = _start(
             stack,
             ["-m", "distributed.cli.dask_scheduler", *arguments, "--scheduler-file", str(file)],
@@ -61,8 +75,10 @@ def simulate_cluster(n_workers: int) -> Iterator[Simulated]:
         end = time.monotonic() + SECONDS_TO_START
         while not file.exists() and scheduler.poll() is None and time.monotonic() < end:
             time.sleep(0.1)
-        code = f"from {__name__} import run_workers; run_workers({str(file)!r}, {n_workers})"
-        _start(stack, ["-c", code])
+        for first in range(min(PROCESSES, n_workers)):
+            n_mine = len(range(first, n_workers, PROCESSES))
+            code = f"from {__name__} import run_workers; run_workers({str(file)!r}, {n_mine})"
+            _start(stack, ["-c", code])
         client = stack.enter_context(
             load_dask().Client(scheduler_file=str(file), set_as_default=False)
         )

@@ -5,7 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from atd_dask.distribution.engine.runner import Runner, align_arrays
+from atd_dask.distribution.engine.runner import Runner, align_arrays, align_where_needed
 from atd_dask.kernels.word_switches import SharedModel
 from tests.clusters import local_client, wait_for
 
@@ -101,3 +101,28 @@ def test_only_arrays_that_are_borrowed_are_copied():
     assert align_arrays(model) is model
     assert align_arrays(("text", fixed))[1] is not fixed
     assert align_arrays(fixed) is fixed
+
+
+def test_a_value_is_copied_only_if_an_array_of_it_is_not_aligned():
+    good = np.arange(5.0)
+    assert align_where_needed([good, "word"])[0] is good
+    buffer = np.zeros(good.nbytes + 1, np.uint8)
+    shifted = buffer[1:].view(np.float64)
+    shifted[:] = good
+    copied = align_where_needed([shifted, "word"])
+    assert copied[0].flags.aligned
+    assert copied[0].flags.writeable
+    np.testing.assert_array_equal(copied[0], good)
+
+
+def test_a_value_is_made_again_where_it_is_needed():
+    assert Runner().remake("here", None, None).results == ["here"]
+    with local_client(1) as client:
+        runner = Runner(client)
+        kept = runner.remake("here", add_word, "made")
+        assert runner.ask(add_word, kept, [(0, "there")]) == ["made None there"]
+        runner.drop(kept)
+
+
+def add_word(given, word):
+    return f"{given} {word}"
