@@ -33,6 +33,10 @@ for _bit in range(BITS):
     BIT_INDEX[(int(DE_BRUIJN) << _bit) % 2**BITS >> 58] = _bit
 
 
+# Sums that are taken at once, 2 MB.
+SUMS_AT_ONCE = 2**18
+
+
 class HeldCounts(Protocol):
     """Expected counts that may be elsewhere, with their totals here."""
 
@@ -98,22 +102,18 @@ def _take_sums(sums, marks, out_words, out_mass, size):
 
 
 @kernel
-def _add_runs(n_words, bounds, words, mass):
-    """Add up runs of (word, mass), in order. Those of topic j begin at bounds[:, j]."""
-    n_topics = bounds.shape[1] - 1
-    sums = np.zeros(n_words)
-    marks = np.zeros(n_words // BITS + 1, np.uint64)
-    out_indptr = np.zeros(n_topics + 1, np.int64)
-    out_words = np.empty(len(words), np.int32)
-    out_mass = np.empty(len(words))
-    size = 0
-    for j in range(n_topics):
-        for run in range(len(bounds)):
-            for e in range(bounds[run, j], bounds[run, j + 1]):
-                _add(words[e], mass[e], sums, marks)
-        size = _take_sums(sums, marks, out_words, out_mass, size)
-        out_indptr[j + 1] = size
-    return out_indptr, out_words[:size].copy(), out_mass[:size].copy()
+def _add_part(indptr, words, mass, first, last, sums, marks):
+    """Add the counts of the topics from `first` to before `last` to sums with a row for each."""
+    for j in range(first, last):
+        for e in range(indptr[j], indptr[j + 1]):
+            _add(words[e], mass[e], sums[j - first], marks[j - first])
+
+
+@kernel
+def _take_rows(sums, marks, first, last, indptr, words, mass):
+    """Move the sums of these topics to the end of what is returned."""
+    for j in range(first, last):
+        indptr[j + 1] = _take_sums(sums[j - first], marks[j - first], words, mass, indptr[j])
 
 
 @kernel
@@ -222,19 +222,25 @@ def collect_block(
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
-    """Return the sum over blocks, in order."""
-    sizes = [len(part.words) for part in parts]
-    offsets = np.cumsum([0, *sizes[:-1]])
-    bounds = np.stack([part.indptr for part in parts]) + offsets[:, np.newaxis]
-    words = np.concatenate([part.words for part in parts])
-    mass = np.concatenate([part.mass for part in parts])
-    tokens = np.zeros(parts[0].n_topics, np.int64)
-    proportion = np.zeros(parts[0].n_topics)
+    """Return the sum over blocks, in order. A few topics are added at a time, so that the sums stay
+    in the processor's caches."""
+    n_topics, most = parts[0].n_topics, sum(len(part.words) for part in parts)
+    n_rows = min(max(SUMS_AT_ONCE // n_words, 1), n_topics)
+    sums = np.zeros((n_rows, n_words))
+    marks = np.zeros((n_rows, n_words // BITS + 1), np.uint64)
+    indptr = np.zeros(n_topics + 1, np.int64)
+    words, mass = np.empty(most, np.int32), np.empty(most)
+    for first in range(0, n_topics, n_rows):
+        last = min(first + n_rows, n_topics)
+        for part in parts:
+            _add_part(part.indptr, part.words, part.mass, first, last, sums, marks)
+        _take_rows(sums, marks, first, last, indptr, words, mass)
+    size = int(indptr[-1])
+    tokens: Ints = np.sum([part.tokens for part in parts], axis=0)
+    proportion = np.zeros(n_topics)
     for part in parts:
-        tokens += part.tokens
         proportion += part.proportion
-    indptr, words, mass = _add_runs(n_words, bounds, words, mass)
-    return ExpectedCounts(indptr, words, mass, tokens, proportion)
+    return ExpectedCounts(indptr, words[:size].copy(), mass[:size].copy(), tokens, proportion)
 
 
 def count_words(block: Block, n_words: int) -> Ints:
