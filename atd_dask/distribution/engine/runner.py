@@ -74,41 +74,64 @@ class Runner:
             return
         held = self._hold(step, shared)
 
-        def submit(number: int, piece: Any) -> tuple[Future[Any], Future[Any]]:
-            kept = self._submit(step, number, held, piece)
-            return kept, self._submit(summarise, number, kept, priority=1)
+        def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            kept = self._submit_all(step, [(held, piece) for piece in some])
+            return kept, self._submit_all(summarise, [(one,) for one in kept], priority=1)
 
-        under_way: deque[tuple[Future[Any], Future[Any]]] = deque()
-        try:
-            for _ in self._fill(under_way, (submit(*given) for given in enumerate(pieces))):
-                kept, summary = under_way.popleft()
-                yield kept, summary.result()
-        finally:
-            self.client.cancel([future for two in under_way for future in two])
+        yield from self._stream(submit, pieces)
 
     def combine(
         self,
         step: Callable[..., Any],
         shared: Any,
         questions: Iterable[tuple[Sequence[Any], Any]],
+        at_least: int = 0,
     ) -> Generator[Any, None, None]:
         """Yield step(results, shared, question) for every question and the handles that come with
-        it, in order, with a bound on the tasks under way."""
+        it, in order, with a bound on the tasks under way. Answers that are small may be bounded by
+        `at_least`, however few threads there are."""
         if self.client is None:
             for handles, question in questions:
                 yield step(handles, shared, question)
             return
         held = self._hold(step, shared)
-        submitted = (
-            self._submit(step, number, list(handles), held, question)
-            for number, (handles, question) in enumerate(questions)
-        )
-        under_way: deque[Future[Any]] = deque()
+
+        def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            rows = [(list(handles), held, question) for handles, question in some]
+            return [None] * len(rows), self._submit_all(step, rows)
+
+        for _, answer in self._stream(submit, questions, at_least):
+            yield answer
+
+    def _stream(
+        self,
+        submit: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]],
+        pieces: Iterable[Any],
+        at_least: int = 0,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield what `submit` returns for every piece, a handle and the result of a future, in
+        order. Tasks are submitted and gathered in batches, two of which are under way: one by one,
+        each costs the client and the scheduler three times as much."""
+        assert self.client is not None
+        rest = iter(pieces)
+        under_way: deque[tuple[list[Any], list[Any]]] = deque()
+        n_pieces, counted = 0, -math.inf
         try:
-            for _ in self._fill(under_way, submitted):
-                yield under_way.popleft().result()
+            while True:
+                if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
+                    n_pieces = max(at_least, self.count_slots()) // 2
+                    counted = time.monotonic()
+                while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
+                    under_way.append(submit(some))
+                if not under_way:
+                    return
+                handles, futures = under_way[0]
+                results = self.client.gather(futures)
+                under_way.popleft()
+                del futures
+                yield from zip(handles, results, strict=True)
         finally:
-            self.client.cancel([held, *under_way])
+            self.client.cancel([f for two in under_way for some in two for f in some if f])
 
     def derive(self, step: Callable[..., Any], handle: Any, *others: Any) -> Any:
         """Compute step(result, *others) where the result is, leave it there, and return its handle.
@@ -116,6 +139,12 @@ class Runner:
         if self.client is None:
             return step(handle, *others)
         return self._submit(step, 0, handle, *others)
+
+    def derive_all(self, step: Callable[..., Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """Like `derive`, for several results with their other arguments."""
+        if self.client is None:
+            return [step(*row) for row in rows]
+        return self._submit_all(step, rows)
 
     def send(self, value: Any) -> Any:
         """Send a value, and return its handle."""
@@ -309,6 +338,17 @@ class Runner:
         if home is not None:
             options |= {"workers": [home], "allow_other_workers": True}
         return self.client.submit(step, *arguments, key=key, pure=False, **options)
+
+    def _submit_all(
+        self, step: Callable[..., Any], rows: Sequence[Sequence[Any]], **options: Any
+    ) -> list[Future[Any]]:
+        """Submit step(*row) for all rows, in one graph."""
+        assert self.client is not None
+        if not rows:
+            return []
+        keys = [task_key(_name(step), number) for number in range(len(rows))]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return self.client.map(step, *columns, key=keys, pure=False, **options)
 
 
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
