@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,12 @@ class Joints:
     chunks: Sequence[tuple[Place, int, int]]  # arrays, number, index of the first piece
 
 
-def write_documents(writings: Sequence[Writing], advance: Callable[[int], None]) -> None:
-    """Write the documents of several spools.
+def write_documents(
+    writings: Sequence[Writing],
+    advance: Callable[[int], None],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Write the documents of several spools; call `meanwhile` once, when workers are busy.
 
     The bytes are the same wherever the pieces are, and whatever their sizes. No store waits for
     another one, so that all workers are busy until the end.
@@ -102,7 +106,8 @@ def write_documents(writings: Sequence[Writing], advance: Callable[[int], None])
     for runner, group in groupby(writings, lambda writing: writing.documents.runner):
         some = list(group)
         owners = [writing for writing in some for _ in writing.documents.sizes(writing.encoding)]
-        questions = (question for writing in some for question in _ask(writing))
+        questions = _call(meanwhile, AT_ONCE // 2, chain.from_iterable(map(_ask, some)))
+        meanwhile = _do_nothing  # once
         answers = runner.combine(write_joints, None, questions, AT_ONCE)
         for writing, (numbers, records) in zip(owners, answers, strict=True):
             writing.writer.append_numbers(numbers)
@@ -110,6 +115,18 @@ def write_documents(writings: Sequence[Writing], advance: Callable[[int], None])
             writing.records |= records
             advance(len(numbers.lengths))
         _close(runner, some)
+
+
+def _call(action: Callable[[], None], after: int, items: Iterator[Any]) -> Iterator[Any]:
+    """Yield all items; between them, call `action` once. By then workers have work, and this
+    process would only wait."""
+    yield from islice(items, after)
+    action()
+    yield from items
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _ask(writing: Writing) -> Iterator[tuple[list[Any], Joints]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +63,9 @@ def store_part(
 ) -> PartSummary:
     """Write documents as a part of the corpus, over a vocabulary; return a summary."""
     found = {} if copies is None else {part: copies}
-    return store_parts(config, {part: documents}, vocabulary, progress, found)[part]
+    return store_parts(
+        config, {part: documents}, vocabulary, progress, lambda: found, has_copies=bool(found)
+    )[part]
 
 
 def store_parts(
@@ -70,9 +73,16 @@ def store_parts(
     parts: Mapping[str, CountSpool],
     vocabulary: Sequence[str],
     progress: Progress,
-    copies: Mapping[str, Copies],
+    find: Callable[[], Mapping[str, Copies]],
+    *,
+    has_copies: bool,
 ) -> dict[str, PartSummary]:
-    """Write the parts of a corpus over one vocabulary; return a summary of each."""
+    """Write the parts of a corpus over one vocabulary; return a summary of each.
+
+    `find` returns the near-duplicates of each part, if the stores are to have them (`has_copies`).
+    It is called while workers write. If it raises an error, nothing is stored.
+    """
+    copies: dict[str, Copies] = {}
     paths = {part: RunLayout(config.output).corpus(part) for part in parts}
     n_docs = sum(documents.n_docs for documents in parts.values())
     writings: dict[str, Writing] = {}
@@ -90,13 +100,14 @@ def store_parts(
                     "text": describe_text(config.corpus.text),
                     "skipped": documents.skipped,
                 },
-                copies.get(part),
+                partial(copies.__getitem__, part) if has_copies else None,
                 dated=documents.has_dates,
             )
             writings[part] = Writing(documents, encoding, stack.enter_context(writer))
         what = next(iter(parts)) if len(parts) == 1 else "documents"
         with progress.task(f"store {what}", n_docs, "documents") as task:
-            write_documents([writings[part] for part in parts], task.advance)
+            in_order = [writings[part] for part in parts]
+            write_documents(in_order, task.advance, lambda: copies.update(find()))
     return {part: _summarise(paths[part], writings[part]) for part in parts}
 
 

@@ -147,8 +147,9 @@ def gather_normal(
             for part in divided:
                 scratch.enter_context(closing(part))
             vocabulary = choose_vocabulary(config, parts["train"])
-            copies = look_for_copies(config, parts, progress)
-            return store_parts(model_run, parts, vocabulary, progress, copies)
+            find = partial(look_for_copies, config, parts, progress)
+            has_copies = config.corpus.copies != "keep"
+            return store_parts(model_run, parts, vocabulary, progress, find, has_copies=has_copies)
 
     layout = RunLayout(model_run.output)
     reuse_or_make(

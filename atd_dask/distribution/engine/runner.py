@@ -98,7 +98,8 @@ class Runner:
 
         def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             rows = [(list(handles), held, question) for handles, question in some]
-            return [None] * len(rows), self._submit_all(step, rows)
+            # Tasks that somebody waits for come before those in the queue.
+            return [None] * len(rows), self._submit_all(step, rows, priority=1 if at_least else 0)
 
         for _, answer in self._stream(submit, questions, at_least):
             yield answer
@@ -116,19 +117,23 @@ class Runner:
         rest = iter(pieces)
         under_way: deque[tuple[list[Any], list[Any]]] = deque()
         n_pieces, counted = 0, -math.inf
+
+        def fill() -> None:
+            nonlocal n_pieces, counted
+            if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
+                n_pieces = max(at_least, self.count_slots()) // 2
+                counted = time.monotonic()
+            while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
+                under_way.append(submit(some))
+
         try:
-            while True:
-                if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
-                    n_pieces = max(at_least, self.count_slots()) // 2
-                    counted = time.monotonic()
-                while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
-                    under_way.append(submit(some))
-                if not under_way:
-                    return
+            fill()
+            while under_way:
                 handles, futures = under_way[0]
                 results = self.client.gather(futures)
                 under_way.popleft()
                 del futures
+                fill()  # before anything is done with the results, so that workers have work
                 yield from zip(handles, results, strict=True)
         finally:
             self.client.cancel([f for two in under_way for some in two for f in some if f])
