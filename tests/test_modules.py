@@ -67,7 +67,6 @@ TESTED_BY = {
     "stages/reading": "pipelines/test_ingest.py",
     "stages/result_making": "pipelines/test_detect.py",
     "stages/run_record": "pipelines/test_run.py",
-    "stages/scattering": "pipelines/test_ingest.py",
     "stages/score_file": "pipelines/test_detect.py",
     "stages/set_up_trials": "pipelines/test_calibrate.py",
     "stages/shown_texts": "pipelines/test_report.py",

@@ -11,7 +11,7 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import compress, islice
 from typing import IO, Any
 
 import numpy as np
@@ -31,6 +31,9 @@ from atd_dask.text.counting import WordCounts
 from atd_dask.text.lexicon import Encoding, Lexicon, WordCodes
 
 REPEATED = "its id occurs earlier in the corpus"
+
+# How many pieces are asked at once for little.
+AT_ONCE = 32
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int32]
@@ -199,9 +202,12 @@ class CountSpool:
         ]
 
     def _ask(
-        self, step: Callable[..., Any], questions: Iterable[tuple[Sequence[Any], Any]]
+        self,
+        step: Callable[..., Any],
+        questions: Iterable[tuple[Sequence[Any], Any]],
+        at_least: int = AT_ONCE,
     ) -> Iterator[Any]:
-        return self.runner.combine(step, None, questions)
+        return self.runner.combine(step, None, questions, at_least)
 
     def frequencies(self) -> NDArray[np.int64]:
         """Return the document frequency of each word of the lexicon."""
@@ -248,7 +254,8 @@ class CountSpool:
 
     def batches(self) -> Iterator[CountBatch]:
         """Yield all documents in order; their terms are numbers of the lexicon."""
-        batches = self._ask(_take, (([piece.handle], piece.keep) for piece in self._settle()))
+        questions = (([piece.handle], piece.keep) for piece in self._settle())
+        batches = self._ask(_take, questions, at_least=0)
         for piece, batch in zip(self._settle(), batches, strict=True):
             yield batch.rename(piece.numbers)
 
@@ -264,16 +271,34 @@ class CountSpool:
 
     def texts(self) -> Iterator[Sequence[bytes]]:
         """Yield the texts of the documents, piece by piece."""
-        return self._ask(_take_texts, (([piece.handle], piece.keep) for piece in self._settle()))
+        questions = (([piece.handle], piece.keep) for piece in self._settle())
+        return self._ask(_take_texts, questions, at_least=0)
+
+    def sizes(self, encoding: Encoding) -> list[tuple[int, int, int]]:
+        """Return the size of each piece: its documents, their entries of words in the vocabulary,
+        and of words outside it."""
+        known = encoding.codes.to_vocabulary >= 0
+        return [
+            (piece.n_docs, n_known, int(piece.frequencies.sum()) - n_known)
+            for piece in self._settle()
+            for n_known in [int(piece.frequencies[known[piece.numbers]].sum())]
+        ]
 
     def encode(
-        self, encoding: Encoding, finish: Callable[[CountBatch, CountBatch], Any]
+        self,
+        encoding: Encoding,
+        finishes: Iterable[Callable[[CountBatch, CountBatch], Any]],
     ) -> Iterator[Any]:
         """Yield, for each piece, the handle of `finish(known, unseen)`: the counts of words in the
         vocabulary, and of those outside it. It is computed where the piece is, and stays there."""
-        for piece in self._settle():
-            question = (piece.keep, encoding.codes.take(piece.numbers), finish)
-            yield self.runner.derive(_encode, piece.handle, question)
+        rows = (
+            (piece.handle, (piece.keep, encoding.codes.take(piece.numbers), finish))
+            for piece, finish in zip(self._settle(), finishes, strict=True)
+        )
+        # Those in a scratch file are encoded here, one at a time.
+        at_once = 1 if self.runner.client is None else AT_ONCE
+        while some := list(islice(rows, at_once)):
+            yield from self.runner.derive_all(_encode, some)
 
     def divide(self, choices: Sequence[Mask]) -> list[CountSpool]:
         """Split the documents into a spool for each choice; the first one lists what was skipped.

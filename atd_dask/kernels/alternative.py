@@ -19,7 +19,13 @@ from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Block, Floats, Ints, WordTable
 from atd_dask.kernels.passes import add_up
 from atd_dask.kernels.word_ranking import rank_words
-from atd_dask.kernels.word_sweeps import SwitchCost, UnsureWords, entropy_cost, sweep_topic
+from atd_dask.kernels.word_sweeps import (
+    SwitchCost,
+    TopicCounts,
+    UnsureWords,
+    entropy_cost,
+    sweep_topic,
+)
 from atd_dask.kernels.word_switches import LEAST_MASS_OF_NEW, SharedModel, list_words
 from atd_dask.kernels.workspaces import (
     fill_column,
@@ -177,9 +183,9 @@ def train_topic(context, indptr, terms, counts):
     anchors = np.full(new + 1, -1)
     margin = np.zeros(2)
     mine = np.zeros(n_words, np.int32)
-    absent = np.zeros(n_words, np.int32)
     # Two sweeps are too few for a list.
-    unsure = UnsureWords(words[:0], x[:0], np.full(1, -1), np.zeros(4))
+    absent = np.zeros(n_words, np.int32)
+    unsure = UnsureWords(words[:0], x[:0], np.full(1, -1), np.zeros(4), absent)
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
@@ -189,19 +195,8 @@ def train_topic(context, indptr, terms, counts):
         if not context.lda:
             cost = SwitchCost(0.5 * math.log(tokens / (2 * math.pi)), n_words, 1.0)
             n_mine = list_words(on, mine, np.int64(0))
-            n_on, _ = sweep_topic(
-                words,
-                mine[:n_mine],
-                x,
-                on,
-                model,
-                cost,
-                n_on,
-                margin,
-                unsure,
-                absent,
-                np.int64(SWEEPS),
-            )
+            topic = TopicCounts(words, mine[:n_mine], x, on)
+            n_on, _ = sweep_topic(topic, model, cost, n_on, margin, unsure, np.int64(SWEEPS))
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):

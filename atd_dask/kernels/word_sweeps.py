@@ -16,6 +16,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Floats, Ints, Topics
@@ -181,11 +182,22 @@ class UnsureWords(NamedTuple):
     logs: Floats  # entries: log(x/β₀)
     sizes: Ints  # topics: how many are listed, or -1 without a list
     windows: Floats  # 4 × topics
+    absent: Topics  # words: room for a list of those without mass
 
     @classmethod
-    def make(cls, n_topics: int, n_entries: int) -> UnsureWords:
+    def make(cls, n_topics: int, n_entries: int, n_words: int) -> UnsureWords:
         places, logs = np.empty(n_entries, np.int32), np.empty(n_entries)
-        return cls(places, logs, np.full(n_topics, -1), np.zeros(4 * n_topics))
+        sizes, windows = np.full(n_topics, -1), np.zeros(4 * n_topics)
+        return cls(places, logs, sizes, windows, np.zeros(n_words, np.int32))
+
+
+class TopicCounts(NamedTuple):
+    """The words of a topic."""
+
+    words: Topics  # that occur, ascending
+    mine: Topics  # that are on before a sweep, ascending
+    x: Floats  # expected counts of all words
+    on: NDArray[np.bool_]  # of all words: the switches
 
 
 @inner_kernel
@@ -240,21 +252,22 @@ def is_firm_by_log(on, x, shared, log, window):
 
 
 @inner_kernel
-def sweep_topic(words, mine, x, on, model, cost, n_on, margin, unsure, absent, max_sweeps):
-    """Sweep over the switches `on` of one topic, at most until none changes. Return the number of
+def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
+    """Sweep over the switches of one topic, at most until none changes. Return the number of
     switches that are on in all topics, `n_on` before, and whether any changed.
 
-    `words` are those that occur in the topic, with expected counts in x (0 for all others), and
-    `mine` those that are on. A sweep visits `words` in order, then the others in descending order
-    of their shared probability, as far as their absence can pay. `margin` becomes a value that no
-    gain of a word that stays off exceeds, and one that no gain of a word that stays on is below: no
-    switch changes as long as these are on the same sides of its costs.
+    A sweep visits the words that occur in order, then the others in descending order of their
+    shared probability, as far as their absence can pay. `margin` becomes a value that no gain of a
+    word that stays off exceeds, and one that no gain of a word that stays on is below: no switch
+    changes as long as these are on the same sides of its costs.
 
     A first sweep lists the words of which it is not sure in `unsure`, and further ones visit only
-    these, until what is on has left the window of the list. That changes no switch. `absent` has
-    room for all words.
+    these, until what is on has left the window of the list. That changes no switch, and without
+    room there is no list.
     """
+    words, mine, x, on = topic
     shared, by_shared, rank = model
+    absent = unsure.absent
     n_words = len(shared)
     chosen = choose_words(mine, x, shared, cost, n_on)
     depth = 0

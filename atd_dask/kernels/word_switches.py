@@ -14,6 +14,7 @@ from atd_dask.kernels.model import Floats, Ints, Topics, WordTable
 from atd_dask.kernels.statistics import ExpectedCounts, list_by_topic
 from atd_dask.kernels.word_sweeps import (
     SwitchCost,
+    TopicCounts,
     UnsureWords,
     entropy_cost,
     sweep_topic,
@@ -72,7 +73,6 @@ def _switch_words(expected, model, on_indptr, on_words, weight, margins, unsure)
     size = np.int64(0)
     on = np.zeros(n_words, np.bool_)
     x = np.zeros(n_words)
-    absent = np.zeros(n_words, np.int32)
     for j in range(n_topics):
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)
@@ -92,20 +92,11 @@ def _switch_words(expected, model, on_indptr, on_words, weight, margins, unsure)
                 unsure.logs[first:last],
                 unsure.sizes[j : j + 1],
                 unsure.windows[4 * j : 4 * j + 4],
+                unsure.absent,
             )
-            n_on, changed = sweep_topic(
-                words[first:last],
-                mine,
-                x,
-                on,
-                model,
-                cost,
-                n_on,
-                margins[j],
-                few,
-                absent,
-                np.int64(MAX_SWEEPS),
-            )
+            topic = TopicCounts(words[first:last], mine, x, on)
+            sweeps = np.int64(MAX_SWEEPS)
+            n_on, changed = sweep_topic(topic, model, cost, n_on, margins[j], few, sweeps)
             for e in range(first, last):
                 x[words[e]] = 0.0
         if changed:
@@ -219,7 +210,8 @@ def switch_words(
     """
     columns = (expected.indptr, expected.words, expected.mass, expected.tokens)
     margins = np.full((expected.n_topics, 2), np.inf)
-    unsure = UnsureWords.make(expected.n_topics, len(expected.words))
+    n_words = len(shared.probabilities)
+    unsure = UnsureWords.make(expected.n_topics, len(expected.words), n_words)
     for _ in range(MAX_SWEEPS):
         indptr, words = _switch_words(
             columns, shared, switches.indptr, switches.words, entropy_weight, margins, unsure

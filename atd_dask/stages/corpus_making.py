@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from atd_dask.config.run_config import RunConfig
 from atd_dask.distribution.spooling import CountSpool
-from atd_dask.documents import PARTS
+from atd_dask.documents import PARTS, Copies
 from atd_dask.kernels.jit import STORE
 from atd_dask.stages.checks import check_batch, check_documents, warn_of_unseen
 from atd_dask.stages.reading import Pieces, expect_documents, gather_dataset, gather_parts
-from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part, store_texts
+from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_parts, store_texts
 from atd_dask.stages.text_settings import lacks_segmentation, resolve_language
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.stage_notes import CorpusSummary
@@ -57,13 +57,15 @@ def make_corpus(
         if vocabulary is None:
             vocabulary = choose_vocabulary(config, parts["train"])
         parts = {part: parts[part] for part in PARTS if part in parts}
-        copies = look_for_copies(config, parts, progress)
-        if "test" in parts:
-            check_batch(parts, copies, progress)
-        summary = {
-            part: store_part(config, part, documents, vocabulary, progress, copies.get(part))
-            for part, documents in parts.items()
-        }
+
+        def find() -> dict[str, Copies]:
+            copies = look_for_copies(config, parts, progress)
+            if "test" in parts:
+                check_batch(parts, copies, progress)
+            return copies
+
+        has_copies = config.corpus.copies != "keep"
+        summary = store_parts(config, parts, vocabulary, progress, find, has_copies=has_copies)
         if "test" in parts:
             test = summary["test"]
             texts = store_texts(config, "test", parts["test"], test.digest, progress)

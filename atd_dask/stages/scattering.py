@@ -1,22 +1,24 @@
-"""Writes documents into a corpus store from where they are held: workers write the chunks, and this
+"""Writes documents into corpus stores from where they are held: workers write the chunks, and this
 process keeps track of them.
 
-Chunks are a property of the format, so a task that writes some of them takes what it needs from the
-pieces of a spool in which they begin and end.
+Chunks are a property of the format, so they do not end where the pieces of a spool do. A task
+encodes a piece and writes the chunks that lie in it. What it has of other chunks stays beside it,
+until a second task joins it with what the neighbours have.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, groupby, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.distribution.spooling import CountSpool
+from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.spooling import AT_ONCE, CountSpool
 from atd_dask.documents import CountBatch
 from atd_dask.storage.corpus_writer import (
     ENTRIES,
@@ -30,152 +32,204 @@ from atd_dask.storage.groups import ChunkWriter, record_values
 from atd_dask.storage.manifest import ArrayRecord
 from atd_dask.text.lexicon import Encoding
 
-# How many chunks a task writes.
-CHUNKS_OF_NAMES = 4
-CHUNKS_OF_ENTRIES = 8
+KINDS = (NAMES, ENTRIES, UNSEEN)  # arrays of the same length
 
-Values = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """Values of some arrays, to be written from `start` on. They begin at `offset` in the first
-    piece that has any."""
-
-    paths: Sequence[str]
-    start: int
-    offset: int
-    size: int
-    is_whole: bool  # there are no others
+Records = dict[str, ArrayRecord]
 
 
 @dataclass
-class _Cutter:
-    """Cuts arrays that come in pieces into stretches of whole chunks."""
+class Writing:
+    """Documents, and the store that they are written to."""
+
+    documents: CountSpool
+    encoding: Encoding
+    writer: ScatteredCorpusWriter
+    n_unseen: int = 0  # tokens outside the vocabulary
+    records: Records = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the values of a piece go, in the arrays of one kind."""
 
     paths: Sequence[str]
-    unit: int
-    start: int = 0
-    offset: int = 0
-    n_waiting: int = 0
-    waiting: deque[tuple[Any, int]] = field(default_factory=deque)
+    chunk: int  # values of a chunk
+    total: int  # values of the whole array
+    start: int
+    stop: int
 
-    def add(self, handle: Any, size: int) -> Iterator[tuple[list[Any], _Stretch]]:
-        if size:
-            self.waiting.append((handle, size))
-            self.n_waiting += size
-        while self.n_waiting > self.unit:
-            yield self._cut(self.unit)
+    def list_chunks(self) -> tuple[range, list[int]]:
+        """Return the chunks that lie in the piece, and those that it shares with others."""
+        first = -(-self.start // self.chunk)
+        stop = -(-self.stop // self.chunk) if self.stop == self.total else self.stop // self.chunk
+        every = range(self.start // self.chunk, -(-self.stop // self.chunk))
+        return range(first, stop), [chunk for chunk in every if not first <= chunk < stop]
 
-    def finish(self) -> Iterator[tuple[list[Any], _Stretch]]:
-        if self.n_waiting:
-            yield self._cut(self.n_waiting)
+    def completes(self, chunk: int) -> bool:
+        """Return whether a chunk ends in the piece."""
+        return min((chunk + 1) * self.chunk, self.total) <= self.stop
 
-    def _cut(self, size: int) -> tuple[list[Any], _Stretch]:
-        is_whole = self.start == 0 and size == self.n_waiting
-        stretch = _Stretch(self.paths, self.start, self.offset, size, is_whole)
-        handles = []
-        end = self.offset + size
-        for handle, n_values in list(self.waiting):
-            handles.append(handle)
-            if end < n_values:
-                break
-            end -= n_values
-            self.waiting.popleft()
-            if end == 0:
-                break
-        self.offset = end
-        self.start += size
-        self.n_waiting -= size
-        return handles, stretch
+    def limit(self, chunk: int) -> slice:
+        """Return which values of the piece are in a chunk."""
+        begin = chunk * self.chunk
+        return slice(max(begin - self.start, 0), max(begin + self.chunk - self.start, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What remains of a piece whose own chunks are written: its values in shared chunks, by path
+    and chunk, the numbers of its documents, and the records of arrays that are whole."""
+
+    values: Mapping[tuple[str, int], NDArray[Any]]
+    numbers: RowNumbers
+    records: Records
+
+
+@dataclass(frozen=True, slots=True)
+class Joints:
+    """Chunks that some pieces share, and that are complete with the last of these."""
+
+    writer: ChunkWriter
+    chunks: Sequence[tuple[Place, int, int]]  # arrays, number, index of the first piece
 
 
 def write_documents(
-    documents: CountSpool,
-    encoding: Encoding,
-    writer: ScatteredCorpusWriter,
+    writings: Sequence[Writing],
     advance: Callable[[int], None],
-) -> int:
-    """Write the documents of a spool; return how many of their tokens are outside the vocabulary.
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Write the documents of several spools; call `meanwhile` once, when workers are busy.
 
-    The bytes are the same wherever the pieces are, and whatever their sizes.
+    The bytes are the same wherever the pieces are, and whatever their sizes. No store waits for
+    another one, so that all workers are busy until the end.
     """
-    runner = documents.runner
-    chunks = writer.chunk_writer()
-    cutters = [
-        _Cutter(paths, n_chunks * chunks.arrays[paths[0]][1])
-        for paths, n_chunks in (
-            (NAMES, CHUNKS_OF_NAMES),
-            (ENTRIES, CHUNKS_OF_ENTRIES),
-            (UNSEEN, CHUNKS_OF_ENTRIES),
-        )
-    ]
-    names, entries, unseen = cutters
-    n_unseen = 0
-
-    def cut() -> Iterator[tuple[list[Any], _Stretch]]:
-        nonlocal n_unseen
-        handles: deque[Any] = deque()
-
-        def encode() -> Iterator[tuple[list[Any], None]]:
-            codes = encoding.codes
-            check = partial(_check_rows, codes.n_words, codes.n_unseen)
-            for handle in documents.encode(encoding, check):
-                handles.append(handle)
-                yield [handle], None
-
-        for numbers in runner.combine(take_numbers, None, encode()):
-            handle = handles.popleft()
-            writer.append_numbers(numbers)
-            n_unseen += int(numbers.unseen_lengths.sum())
-            # A stretch of unseen words may span many pieces; what else these have need not wait.
-            rare = runner.derive(take_unseen, handle, None)
-            yield from names.add(handle, len(numbers.lengths))
-            yield from entries.add(handle, int(numbers.entries.sum()))
-            yield from unseen.add(rare, int(numbers.unseen_entries.sum()))
+    for runner, group in groupby(writings, lambda writing: writing.documents.runner):
+        some = list(group)
+        owners = [writing for writing in some for _ in writing.documents.sizes(writing.encoding)]
+        questions = _call(meanwhile, AT_ONCE // 2, chain.from_iterable(map(_ask, some)))
+        meanwhile = _do_nothing  # once
+        answers = runner.combine(write_joints, None, questions, AT_ONCE)
+        for writing, (numbers, records) in zip(owners, answers, strict=True):
+            writing.writer.append_numbers(numbers)
+            writing.n_unseen += int(numbers.unseen_lengths.sum())
+            writing.records |= records
             advance(len(numbers.lengths))
-        for cutter in cutters:
-            yield from cutter.finish()
-
-    records: dict[str, ArrayRecord] = {}
-    for written in runner.combine(write_stretch, chunks, cut()):
-        records |= written
-    sizes = {path: cutter.start for cutter in cutters for path in cutter.paths}
-    for path in (path for path, size in sizes.items() if size == 0):
-        records[path] = record_values(np.zeros(0, chunks.arrays[path][0]))
-    rest = [(path, size) for path, size in sizes.items() if path not in records]
-    hashed = zip((path for path, _ in rest), runner.map(hash_array, chunks, rest), strict=True)
-    for path, record in (records | dict(hashed)).items():
-        writer.close(path, record)
-    return n_unseen
+        _close(runner, some)
 
 
-def _check_rows(n_words: int, n_unseen: int, known: CountBatch, unseen: CountBatch) -> Rows:
-    return Rows.check(known, unseen, n_words, n_unseen)
+def _call(action: Callable[[], None], after: int, items: Iterator[Any]) -> Iterator[Any]:
+    """Yield all items; between them, call `action` once. By then workers have work, and this
+    process would only wait."""
+    yield from islice(items, after)
+    action()
+    yield from items
 
 
-def take_numbers(rows: Sequence[Rows], _: None, __: None) -> RowNumbers:
-    return rows[0].numbers
+def _do_nothing() -> None:
+    pass
 
 
-def take_unseen(rows: Rows, _: None) -> Values:
-    return {path: rows.values[path].copy() for path in UNSEEN}
+def _ask(writing: Writing) -> Iterator[tuple[list[Any], Joints]]:
+    """Have each piece of a spool written, and yield what is left to be done with it: the chunks
+    that are complete with it, and the handles of all pieces that have some of them."""
+    chunks = writing.writer.chunk_writer()
+    codes = writing.encoding.codes
+    places = list(_find_places(writing, chunks))
+    finishes = (partial(write_piece, codes.n_words, codes.n_unseen, chunks, p) for p in places)
+    begun: dict[tuple[str, int], int] = {}  # a shared chunk: the first piece that has some of it
+    kept: dict[int, Any] = {}  # handles that are needed again
+    for number, handle in enumerate(writing.documents.encode(writing.encoding, finishes)):
+        kept[number] = handle
+        complete = []
+        for place in places[number]:
+            for chunk in place.list_chunks()[1]:
+                first = begun.setdefault((place.paths[0], chunk), number)
+                if place.completes(chunk):
+                    complete.append((place, chunk, first))
+                    del begun[place.paths[0], chunk]
+        least = min((first for _, _, first in complete), default=number)
+        joints = [(place, chunk, first - least) for place, chunk, first in complete]
+        yield [kept[n] for n in range(least, number + 1)], Joints(chunks, joints)
+        for old in [n for n in kept if n < min(begun.values(), default=number + 1)]:
+            del kept[old]
 
 
-def write_stretch(
-    pieces: Sequence[Rows | Values], chunks: ChunkWriter, stretch: _Stretch
-) -> dict[str, ArrayRecord]:
-    """Write some chunks; return the records of arrays that are whole with them."""
+def _find_places(writing: Writing, chunks: ChunkWriter) -> Iterator[list[Place]]:
+    """Yield where the values of each piece go, in the arrays of each kind."""
+    sizes = np.array(writing.documents.sizes(writing.encoding), np.int64).reshape(-1, len(KINDS))
+    stops = np.cumsum(sizes, axis=0)
+    for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True):
+        yield [
+            Place(paths, chunks.arrays[paths[0]][1], int(stops[-1, kind]), start[kind], stop[kind])
+            for kind, paths in enumerate(KINDS)
+        ]
+
+
+def _close(runner: Runner, writings: Sequence[Writing]) -> None:
+    """Close all arrays. Those that nobody has seen as a whole are read back; the longest first."""
+    rest: list[tuple[int, Writing, str, ChunkWriter]] = []
+    for writing in writings:
+        chunks = writing.writer.chunk_writer()
+        sizes = np.sum([(0,) * len(KINDS), *writing.documents.sizes(writing.encoding)], axis=0)
+        for size, paths in zip(sizes.tolist(), KINDS, strict=True):
+            for path in paths:
+                if not size:
+                    nothing = np.zeros(0, chunks.arrays[path][0])
+                    writing.records[path] = record_values(nothing)
+                elif path not in writing.records:
+                    rest.append((size, writing, path, chunks))
+    rest.sort(key=lambda given: -given[0])
+    questions = [(chunks, path, size) for size, _, path, chunks in rest]
+    for (_, writing, path, _), record in zip(
+        rest, runner.map(hash_array, None, questions), strict=True
+    ):
+        writing.records[path] = record
+    for writing in writings:
+        for path in (path for paths in KINDS for path in paths):
+            writing.writer.close(path, writing.records[path])
+
+
+def write_piece(
+    n_words: int,
+    n_unseen: int,
+    chunks: ChunkWriter,
+    places: Sequence[Place],
+    known: CountBatch,
+    unseen: CountBatch,
+) -> Leftover:
+    """Write the chunks that lie in a piece."""
+    rows = Rows.check(known, unseen, n_words, n_unseen)
+    left = {}
     records = {}
-    for path in stretch.paths:
-        parts = [(piece.values if isinstance(piece, Rows) else piece)[path] for piece in pieces]
-        values = np.concatenate(parts)[stretch.offset : stretch.offset + stretch.size]
-        values = values.astype(chunks.arrays[path][0], copy=False)
-        chunks.write(path, stretch.start, values)
-        if stretch.is_whole:
-            records[path] = record_values(values)
-    return records
+    for place in places:
+        own, shared = place.list_chunks()
+        for path in place.paths:
+            values = rows.values[path].astype(chunks.arrays[path][0], copy=False)
+            if own:
+                first = own.start * place.chunk
+                mine = values[first - place.start : own.stop * place.chunk - place.start]
+                chunks.write(path, first, mine)
+                if len(mine) == place.total:
+                    records[path] = record_values(mine)
+            for chunk in shared:
+                left[path, chunk] = values[place.limit(chunk)].copy()
+    return Leftover(left, rows.numbers, records)
 
 
-def hash_array(chunks: ChunkWriter, given: tuple[str, int]) -> ArrayRecord:
-    return chunks.hash(*given)
+def write_joints(pieces: Sequence[Leftover], _: None, joints: Joints) -> tuple[RowNumbers, Records]:
+    """Write the chunks that the last piece completes. Return the numbers of its documents, and the
+    records of arrays that are whole."""
+    records = dict(pieces[-1].records)
+    for place, chunk, first in joints.chunks:
+        for path in place.paths:
+            parts = (piece.values.get((path, chunk)) for piece in pieces[first:])
+            values = np.concatenate([part for part in parts if part is not None])
+            joints.writer.write(path, chunk * place.chunk, values)
+            if len(values) == place.total:
+                records[path] = record_values(values)
+    return pieces[-1].numbers, records
+
+
+def hash_array(_: None, given: tuple[ChunkWriter, str, int]) -> ArrayRecord:
+    chunks, path, size = given
+    return chunks.hash(path, size)

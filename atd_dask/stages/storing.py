@@ -1,8 +1,10 @@
-"""Turns the documents of a part into a corpus store: vocabulary, near-duplicates, counts, texts."""
+"""Turns the documents of a corpus into stores: vocabulary, near-duplicates, counts, texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +15,7 @@ from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Copies
 from atd_dask.errors import InputError
 from atd_dask.kernels.jit import STORE
-from atd_dask.stages.scattering import write_documents
+from atd_dask.stages.scattering import Writing, write_documents
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.corpus_writer import ScatteredCorpusWriter
 from atd_dask.storage.locations import Location
@@ -60,27 +62,58 @@ def store_part(
     copies: Copies | None = None,
 ) -> PartSummary:
     """Write documents as a part of the corpus, over a vocabulary; return a summary."""
-    encoding = Encoding.choose(documents, vocabulary)
-    path = RunLayout(config.output).corpus(part)
-    attributes = {
-        "part": part,
-        "dataset": config.corpus.dataset,
-        "text": describe_text(config.corpus.text),
-        "skipped": documents.skipped,
-    }
-    with (
-        ScatteredCorpusWriter(
-            path,
-            vocabulary,
-            encoding.unseen_words,
-            attributes,
-            copies,
-            dated=documents.has_dates,
-        ) as writer,
-        progress.task(f"store {part}", documents.n_docs, "documents") as task,
-    ):
-        n_unseen = write_documents(documents, encoding, writer, task.advance)
+    found = {} if copies is None else {part: copies}
+    return store_parts(
+        config, {part: documents}, vocabulary, progress, lambda: found, has_copies=bool(found)
+    )[part]
+
+
+def store_parts(
+    config: RunConfig,
+    parts: Mapping[str, CountSpool],
+    vocabulary: Sequence[str],
+    progress: Progress,
+    find: Callable[[], Mapping[str, Copies]],
+    *,
+    has_copies: bool,
+) -> dict[str, PartSummary]:
+    """Write the parts of a corpus over one vocabulary; return a summary of each.
+
+    `find` returns the near-duplicates of each part, if the stores are to have them (`has_copies`).
+    It is called while workers write. If it raises an error, nothing is stored.
+    """
+    copies: dict[str, Copies] = {}
+    paths = {part: RunLayout(config.output).corpus(part) for part in parts}
+    n_docs = sum(documents.n_docs for documents in parts.values())
+    writings: dict[str, Writing] = {}
+    with ExitStack() as stack:
+        # The first one is left, and so finished, first.
+        for part, documents in reversed(list(parts.items())):
+            encoding = Encoding.choose(documents, vocabulary)
+            writer = ScatteredCorpusWriter(
+                paths[part],
+                vocabulary,
+                encoding.unseen_words,
+                {
+                    "part": part,
+                    "dataset": config.corpus.dataset,
+                    "text": describe_text(config.corpus.text),
+                    "skipped": documents.skipped,
+                },
+                partial(copies.__getitem__, part) if has_copies else None,
+                dated=documents.has_dates,
+            )
+            writings[part] = Writing(documents, encoding, stack.enter_context(writer))
+        what = next(iter(parts)) if len(parts) == 1 else "documents"
+        with progress.task(f"store {what}", n_docs, "documents") as task:
+            in_order = [writings[part] for part in parts]
+            write_documents(in_order, task.advance, lambda: copies.update(find()))
+    return {part: _summarise(paths[part], writings[part]) for part in parts}
+
+
+def _summarise(path: str, writing: Writing) -> PartSummary:
     store = CorpusStore.open(path)
+    documents = writing.documents
     return PartSummary(
         path=path,
         digest=store.digest,
@@ -88,8 +121,8 @@ def store_part(
         copies=store.n_copies,
         tokens=store.n_tokens,
         terms=store.n_words,
-        unseen_terms=len(encoding.unseen_words),
-        unseen_tokens=n_unseen,
+        unseen_terms=len(writing.encoding.unseen_words),
+        unseen_tokens=writing.n_unseen,
         skipped={
             reason: SkippedDocuments(documents=number, first=documents.examples[reason])
             for reason, number in documents.skipped.items()

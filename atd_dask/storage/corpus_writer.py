@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -109,7 +109,8 @@ class CorpusWriter:
 
     `attributes` may be changed until the end of the block; they must be JSON values, and equal runs
     must set equal ones. `copies` are the near-duplicates among all documents, if anybody looked for
-    them. Dates are kept if `dated` is true.
+    them, or a function that returns them at the end of the block. Dates are kept if `dated` is
+    true.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class CorpusWriter:
         vocabulary: Sequence[str],
         unseen_words: Sequence[str] = (),
         attributes: JsonObject | None = None,
-        copies: Copies | None = None,
+        copies: Copies | Callable[[], Copies] | None = None,
         *,
         dated: bool = False,
         block_entries: int = BLOCK_ENTRIES,
@@ -225,7 +226,8 @@ class CorpusWriter:
             "blocks": len(starts) - 1,
         }
         if self._copies is not None:
-            counts["copies"] = self._write_copies(self._copies)
+            given = self._copies
+            counts["copies"] = self._write_copies(given() if callable(given) else given)
         if self._dated:
             counts["dated"] = self._n_dated
         self._group.seal(counts)

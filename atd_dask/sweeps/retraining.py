@@ -17,7 +17,7 @@ from atd_dask.config.sweep_config import SweepConfig
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.search_space import fit_corpus
 from atd_dask.kernels.streams import open_stream
-from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_part
+from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_parts
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import read_model
 from atd_dask.storage.run_layout import RunLayout
@@ -147,11 +147,9 @@ def gather_normal(
             for part in divided:
                 scratch.enter_context(closing(part))
             vocabulary = choose_vocabulary(config, parts["train"])
-            copies = look_for_copies(config, parts, progress)
-            return {
-                name: store_part(model_run, name, part, vocabulary, progress, copies.get(name))
-                for name, part in parts.items()
-            }
+            find = partial(look_for_copies, config, parts, progress)
+            has_copies = config.corpus.copies != "keep"
+            return store_parts(model_run, parts, vocabulary, progress, find, has_copies=has_copies)
 
     layout = RunLayout(model_run.output)
     reuse_or_make(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +30,13 @@ class Lexicon:
         for index in [index for index, number in enumerate(found) if number is None]:
             found[index] = self._numbers.setdefault(words[index], len(self._numbers))
         return np.array(found, dtype=np.int32)
+
+    def find(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """Return the index in `words` of each word that is numbered, -1 if it has none."""
+        numbers = [self._numbers.get(word, -1) for word in words]
+        indices = np.full(len(self) + 1, -1, np.int32)  # the last one is of those without a number
+        indices[numbers] = np.arange(len(numbers))
+        return indices[:-1]
 
 
 class Counted(Protocol):
@@ -78,11 +84,12 @@ class Encoding:
     def choose(cls, documents: Counted, vocabulary: Sequence[str]) -> Encoding:
         words = documents.lexicon.words()
         occurring = documents.frequencies() > 0
-        known = {word: term for term, word in enumerate(vocabulary)}
-        to_vocabulary = np.fromiter((known.get(word, -1) for word in words), np.int32, len(words))
-        outside = sorted(compress(words, occurring & (to_vocabulary < 0)))
-        unseen = {word: term for term, word in enumerate(outside)}
-        to_unseen = np.fromiter((unseen.get(word, -1) for word in words), np.int32, len(words))
+        to_vocabulary = documents.lexicon.find(vocabulary)
+        others = np.flatnonzero(occurring & (to_vocabulary < 0)).tolist()
+        others.sort(key=words.__getitem__)
+        outside = [words[number] for number in others]
+        to_unseen = np.full(len(words), -1, np.int32)
+        to_unseen[others] = np.arange(len(others))
         codes = WordCodes(to_vocabulary, to_unseen, len(vocabulary), len(outside))
         return cls(vocabulary, outside, codes)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from atd_dask.bench.ingest_speed import N_TOKENS, bench_ingest, write_documents
 from atd_dask.cli.outputs import make_progress
 from atd_dask.pipelines.ingest import ingest
@@ -27,6 +29,10 @@ def test_all_rows_are_measured() -> None:
         "atd-dask ingest",
         "scikit-learn CountVectorizer",
     ]
+    assert rows[0]["times_one_worker"] == 1
+    assert rows[1]["times_one_worker"] == pytest.approx(
+        rows[1]["documents_per_second"] / rows[0]["documents_per_second"], rel=0.05, abs=0.01
+    )
     for row in rows:
         assert row["documents"] == 200
         assert "cpu_seconds" in row  # rounded: so few documents may take no time

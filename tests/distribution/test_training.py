@@ -9,13 +9,11 @@ import signal
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import pytest
 
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.block_groups import Grouping
 from atd_dask.distribution.block_passes import MOST_RECENT, SentValues, take_totals
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
@@ -426,19 +424,6 @@ def test_the_next_fit_is_done_ahead_unless_it_is_forgotten(training, monkeypatch
             go_on(local, words.read(), here)[0]
         )
         assert len(submitted) == 3, "it had to be done again"
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 7])
-@pytest.mark.parametrize("n_blocks", [1, 5, 8, 71, 706, 5_000])
-def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
-    grouping = Grouping.of(n_blocks, n_threads, 3 * n_threads)
-    tasks = [[block for blocks in task for block in blocks] for task in grouping]
-    assert [block for task in tasks for block in task] == list(range(n_blocks))
-    loads = np.zeros(n_threads)
-    for number, task in enumerate(tasks):
-        loads[number % n_threads] += len(task)
-    smallest = max(len(list(chain(*task))) for task in grouping.small or grouping.large)
-    assert loads.max() - loads.min() <= smallest
 
 
 @pytest.fixture

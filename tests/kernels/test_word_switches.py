@@ -47,7 +47,7 @@ def sweep_over_all(expected, shared, switches, n_listed):
     columns = (expected.indptr, expected.words, expected.mass, expected.tokens)
     for _ in range(word_switches.MAX_SWEEPS):
         unknown = np.full((expected.n_topics, 2), np.inf)
-        unsure = UnsureWords.make(expected.n_topics, n_listed)
+        unsure = UnsureWords.make(expected.n_topics, n_listed, len(shared.probabilities))
         indptr, words = word_switches._switch_words(
             columns, shared, switches.indptr, switches.words, 1.0, unknown, unsure
         )

@@ -171,3 +171,11 @@ def test_of_many_that_are_skipped_the_first_are_told_and_all_are_counted(monkeyp
     with closing(CountSpool(Lexicon())) as spool:
         spool.add(counts)
         assert (spool.skipped, spool.examples) == ({"no field text": 10}, {"no field text": "a:0"})
+
+
+def test_a_lexicon_finds_its_words_in_a_list():
+    lexicon = Lexicon()
+    lexicon.number(["b", "a", "z"])
+    assert lexicon.find(["a", "b", "c"]).tolist() == [1, 0, -1]
+    assert lexicon.find([]).tolist() == [-1, -1, -1]
+    assert Lexicon().find(["a"]).tolist() == []

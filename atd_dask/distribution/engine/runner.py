@@ -93,41 +93,69 @@ class Runner:
             return
         held = self._hold(step, shared)
 
-        def submit(number: int, piece: Any) -> tuple[Future[Any], Future[Any]]:
-            kept = self._submit(step, number, held, piece)
-            return kept, self._submit(summarise, number, kept, priority=1)
+        def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            kept = self._submit_all(step, [(held, piece) for piece in some])
+            return kept, self._submit_all(summarise, [(one,) for one in kept], priority=1)
 
-        under_way: deque[tuple[Future[Any], Future[Any]]] = deque()
-        try:
-            for _ in self._fill(under_way, (submit(*given) for given in enumerate(pieces))):
-                kept, summary = under_way.popleft()
-                yield kept, summary.result()
-        finally:
-            self.client.cancel([future for two in under_way for future in two])
+        yield from self._stream(submit, pieces)
 
     def combine(
         self,
         step: Callable[..., Any],
         shared: Any,
         questions: Iterable[tuple[Sequence[Any], Any]],
+        at_least: int = 0,
     ) -> Generator[Any, None, None]:
         """Yield step(results, shared, question) for every question and the handles that come with
-        it, in order, with a bound on the tasks under way."""
+        it, in order, with a bound on the tasks under way. Answers that are small may be bounded by
+        `at_least`, however few threads there are."""
         if self.client is None:
             for handles, question in questions:
                 yield step(handles, shared, question)
             return
         held = self._hold(step, shared)
-        submitted = (
-            self._submit(step, number, list(handles), held, question)
-            for number, (handles, question) in enumerate(questions)
-        )
-        under_way: deque[Future[Any]] = deque()
+
+        def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            rows = [(list(handles), held, question) for handles, question in some]
+            # Tasks that somebody waits for come before those in the queue.
+            return [None] * len(rows), self._submit_all(step, rows, priority=1 if at_least else 0)
+
+        for _, answer in self._stream(submit, questions, at_least):
+            yield answer
+
+    def _stream(
+        self,
+        submit: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]],
+        pieces: Iterable[Any],
+        at_least: int = 0,
+    ) -> Generator[tuple[Any, Any], None, None]:
+        """Yield what `submit` returns for every piece, a handle and the result of a future, in
+        order. Tasks are submitted and gathered in batches, two of which are under way: one by one,
+        each costs the client and the scheduler three times as much."""
+        assert self.client is not None
+        rest = iter(pieces)
+        under_way: deque[tuple[list[Any], list[Any]]] = deque()
+        n_pieces, counted = 0, -math.inf
+
+        def fill() -> None:
+            nonlocal n_pieces, counted
+            if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
+                n_pieces = max(at_least, self.count_slots()) // 2
+                counted = time.monotonic()
+            while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
+                under_way.append(submit(some))
+
         try:
-            for _ in self._fill(under_way, submitted):
-                yield under_way.popleft().result()
+            fill()
+            while under_way:
+                handles, futures = under_way[0]
+                results = self.client.gather(futures)
+                under_way.popleft()
+                del futures
+                fill()  # before anything is done with the results, so that workers have work
+                yield from zip(handles, results, strict=True)
         finally:
-            self.client.cancel([held, *under_way])
+            self.client.cancel([f for two in under_way for some in two for f in some if f])
 
     def derive(self, step: Callable[..., Any], handle: Any, *others: Any, priority: int = 0) -> Any:
         """Compute step(result, *others) where the result is, leave it there, and return its handle.
@@ -135,6 +163,12 @@ class Runner:
         if self.client is None:
             return step(handle, *others)
         return self._submit(step, 0, handle, *others, priority=priority)
+
+    def derive_all(self, step: Callable[..., Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
+        """Like `derive`, for several results with their other arguments."""
+        if self.client is None:
+            return [step(*row) for row in rows]
+        return self._submit_all(step, rows)
 
     def send(self, value: Any) -> Any:
         """Send a value, and return its handle."""
@@ -351,8 +385,10 @@ class Runner:
     ) -> list[Future[Any]]:
         """Submit step(*row) for all rows, each to its home if possible: a graph for each home."""
         futures: dict[int, Future[Any]] = {}
-        for home in dict.fromkeys(homes):
-            mine = [number for number, other in enumerate(homes) if other == home]
+        numbers: dict[str | None, list[int]] = {}
+        for number, home in enumerate(homes):
+            numbers.setdefault(home, []).append(number)
+        for home, mine in numbers.items():
             options = {} if home is None else {"workers": [home], "allow_other_workers": True}
             submitted = self._submit_all(step, [rows[number] for number in mine], **options)
             futures |= zip(mine, submitted, strict=True)

@@ -126,3 +126,43 @@ def test_a_value_is_made_again_where_it_is_needed():
 
 def add_word(given, word):
     return f"{given} {word}"
+
+
+def join_numbers(results, shared, question):
+    return [shared, question, *(number for result in results for number in result)]
+
+
+def test_questions_are_submitted_in_batches_and_answered_in_order(monkeypatch):
+    with local_client(1) as client:
+        runner = Runner(client)
+        kept = runner.keep(hold_number, None, range(20))
+        sizes = []
+        submit_all = type(client).map
+
+        def watch(self, step, *columns, **options):
+            sizes.append(len(columns[0]))
+            return submit_all(self, step, *columns, **options)
+
+        monkeypatch.setattr(type(client), "map", watch)
+        questions = (([one], number) for number, one in enumerate(kept.results))
+        answers = list(runner.combine(join_numbers, "all", questions, at_least=16))
+        assert answers == [["all", number, number] for number in range(20)]
+        assert sizes == [8, 8, 4]
+
+
+def test_the_next_batch_is_under_way_before_the_results_of_one_are_used():
+    pulled = []
+
+    def pieces():
+        for number in range(30):
+            pulled.append(number)
+            yield number
+
+    with local_client(1) as client:
+        held = Runner(client).hold_each(hold_number, list, None, pieces())
+        handle, summary = next(held)
+        # Batches have half of the three tasks that a thread may have under way.
+        assert len(pulled) == 3
+        assert summary == [0]
+        assert handle.result() == [0]
+        held.close()
