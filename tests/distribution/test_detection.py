@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -287,15 +288,15 @@ def test_killed_workers_change_nothing(problem, expected, moments, monkeypatch):
     }
     with local_client(3, processes=True) as client:
         killer = Killer(client, moments)
-        submit = client.submit
 
-        def kill_after_submitting(step, *arguments, **options):
-            future = submit(step, *arguments, **options)
+        def kill_after(submit, step, *arguments, **options):
+            submitted = submit(step, *arguments, **options)
             if step in names:
                 killer.note(names[step])
-            return future
+            return submitted
 
-        monkeypatch.setattr(client, "submit", kill_after_submitting)
+        for name in ("submit", "map"):
+            monkeypatch.setattr(client, name, partial(kill_after, getattr(client, name)))
         assert digest(run(problem, client)) == expected
         assert len(killer.killed) == len(moments)
 

@@ -88,14 +88,27 @@ def test_the_client_sends_neither_vectors_nor_pools(stores, monkeypatch):
     alone = digest(run(stores, **few))
     sent = {}
     with local_client(2) as client:
-        submit = client.submit
+        submit, submit_all = client.submit, client.map
 
-        def note(step, *arguments, **options):
-            size = len(pickle.dumps([one for one in arguments if not isinstance(one, Future)]))
+        def is_there(one):
+            """Only handles of what is on workers."""
+            return all(isinstance(it, Future) for it in (one if isinstance(one, list) else [one]))
+
+        def note(step, arguments):
+            size = len(pickle.dumps([one for one in arguments if not is_there(one)]))
             sent.setdefault(step.__name__, []).append(size)
+
+        def note_one(step, *arguments, **options):
+            note(step, arguments)
             return submit(step, *arguments, **options)
 
-        monkeypatch.setattr(client, "submit", note)
+        def note_all(step, *columns, **options):
+            for arguments in zip(*columns, strict=True):
+                note(step, arguments)
+            return submit_all(step, *columns, **options)
+
+        monkeypatch.setattr(client, "submit", note_one)
+        monkeypatch.setattr(client, "map", note_all)
         assert digest(run(stores, client, **few)) == alone
     assert len(sent["make_vectors"]) == 1
     assert "score_replicates" not in sent
