@@ -88,7 +88,7 @@ def bench_passes(
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         stores = [
-            (n_docs, _write(Path(folder, str(n_docs)), n_docs, shape, progress))
+            (n_docs, write_documents(Path(folder, str(n_docs)), n_docs, shape, progress))
             for n_docs in sorted(sizes)
         ]
         for n_workers in workers:
@@ -130,12 +130,12 @@ def measure_passes(
     import psutil
 
     with progress.task(f"train on {store.n_docs:,} documents", FIT_PASSES + 1) as task:
-        shared, table, result = _begin(passes, store, shape)
-        table, result = _iterate(passes, shared, table, result)
+        shared, table, result = begin(passes, store, shape)
+        table, result = iterate(passes, shared, table, result)
         task.advance()
         with measure() as usage:
             for _ in range(FIT_PASSES):
-                table, result = _iterate(passes, shared, table, result)
+                table, result = iterate(passes, shared, table, result)
                 task.advance()
         sums = result.expected
         totals = (
@@ -159,8 +159,8 @@ def bench_same(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
             rows.append({"what": what, "model": _hash_model(passes, store, shape, disturb)})
 
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
-        store = _write(Path(folder), n_docs, shape, progress)
-        add("without a cluster", _in_memory(store))
+        store = write_documents(Path(folder), n_docs, shape, progress)
+        add("without a cluster", read_into_memory(store))
         for n_workers in SAME_WORKERS:
             with _on_workers(n_workers, store) as passes:
                 add(f"{n_workers} workers" if n_workers > 1 else "1 worker", passes)
@@ -173,10 +173,10 @@ def _hash_model(
     passes: Passes, store: CorpusStore, shape: Shape, disturb: Callable[[float], None] | None
 ) -> str:
     """Train for a few passes, with a disturbance in the last one; return the hash of the model."""
-    shared, table, result = _begin(passes, store, shape)
+    shared, table, result = begin(passes, store, shape)
     for index in range(SAME_PASSES):
         start = time.perf_counter()
-        table, result = _iterate(passes, shared, table, result)
+        table, result = iterate(passes, shared, table, result)
         if disturb is not None and index == SAME_PASSES - 2:
             disturb((time.perf_counter() - start) / 2)
     table = _next_words(shared, table).ask(result).read()
@@ -206,14 +206,14 @@ def bench_sampling(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
         warnings.filterwarnings("ignore", "builtin type", DeprecationWarning)
         import tomotopy
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
-        store = _write(Path(folder), n_docs, shape, progress)
+        store = write_documents(Path(folder), n_docs, shape, progress)
         n_tokens = int(store.lengths().sum())
-        passes = _in_memory(store)
-        shared, table, result = _begin(passes, store, shape)
-        table, result = _iterate(passes, shared, table, result)
+        passes = read_into_memory(store)
+        shared, table, result = begin(passes, store, shape)
+        table, result = iterate(passes, shared, table, result)
         start = time.process_time()
         for _ in range(FIT_PASSES):
-            table, result = _iterate(passes, shared, table, result)
+            table, result = iterate(passes, shared, table, result)
         ours = (time.process_time() - start) / FIT_PASSES
         model = tomotopy.LDAModel(k=shape.n_topics, seed=1)
         rows = store.rows(0, store.n_docs)
@@ -242,10 +242,10 @@ def bench_steps(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
     """Time the steps of a pass in this process, next to a copy of memory. A step reads what it is
     given and writes what it returns at least once: these are its bytes."""
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
-        store = _write(Path(folder), n_docs, shape, progress)
-        passes, n_entries = _in_memory(store), store.n_entries
-        shared, table, before = _begin(passes, store, shape)
-    table, before = _iterate(passes, shared, table, before)
+        store = write_documents(Path(folder), n_docs, shape, progress)
+        passes, n_entries = read_into_memory(store), store.n_entries
+        shared, table, before = begin(passes, store, shape)
+    table, before = iterate(passes, shared, table, before)
     words = table.read()
     blocks, starts = passes.blocks, passes.starts
     rows: list[Row] = []
@@ -306,7 +306,7 @@ def _count_bytes(value: Any) -> int:
     return sys.getsizeof(value)
 
 
-def _write(folder: Path, n_docs: int, shape: Shape, progress: Progress) -> CorpusStore:
+def write_documents(folder: Path, n_docs: int, shape: Shape, progress: Progress) -> CorpusStore:
     with progress.task(f"write {n_docs:,} documents", n_docs, "documents") as task:
         return write_part(folder, "train", n_docs, np.zeros(0, np.int64), task.advance, shape)
 
@@ -318,12 +318,12 @@ def _on_workers(n_workers: int, store: CorpusStore) -> Iterator[Passes]:
         yield passes
 
 
-def _in_memory(store: CorpusStore) -> LocalPasses:
+def read_into_memory(store: CorpusStore) -> LocalPasses:
     corpus = MemoryCorpus.read(store)
     return LocalPasses(corpus.blocks(), corpus.n_words)
 
 
-def _begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel, HeldTable, Pass]:
+def begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel, HeldTable, Pass]:
     """Return the shared model, and the words and the first fit after some rounds with one topic for
     each document."""
 
@@ -343,7 +343,7 @@ def _next_words(shared: SharedModel, table: HeldTable) -> NextWords:
     return NextWords(improve_words, (shared, table, TERMS))
 
 
-def _iterate(
+def iterate(
     passes: Passes, shared: SharedModel, table: HeldTable, before: Pass
 ) -> tuple[HeldTable, Pass]:
     """Update the words, then fit all documents."""

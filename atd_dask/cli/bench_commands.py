@@ -249,30 +249,37 @@ def bench_batch(progress: Progress, **options: int) -> None:
     is_flag=True,
     help="Instead, time the steps of a pass in one process, next to a copy of memory.",
 )
+@click.option(
+    "--contention",
+    is_flag=True,
+    help="Instead, time a pass in one process alone and in two at once, with nothing sent.",
+)
 @logging_options
 def bench_passes(
     documents: tuple[int, ...],
     workers: tuple[int, ...],
     words: int,
     topics: int,
-    same: bool,
-    sampling: bool,
-    steps: bool,
     progress: Progress,
+    **instead: bool,
 ) -> None:
     """Pass over generated documents on a cluster, and see how the cost grows with them."""
     from atd_dask.bench import training_passes as bench
+    from atd_dask.bench.core_contention import bench_contention
     from atd_dask.bench.large_batch import Shape
 
     shape = Shape(words, topics)
-    if same:
-        _print_rows([row for n in documents for row in bench.bench_same(n, shape, progress)])
-    elif sampling:
-        _print_rows([row for n in documents for row in bench.bench_sampling(n, shape, progress)])
-    elif steps:
-        _print_rows([row for n in documents for row in bench.bench_steps(n, shape, progress)])
-    else:
-        _print_rows(bench.bench_passes(documents, workers, shape, progress))
+    measures = {
+        "same": bench.bench_same,
+        "sampling": bench.bench_sampling,
+        "steps": bench.bench_steps,
+        "contention": bench_contention,
+    }
+    for name, measure in measures.items():
+        if instead[name]:
+            _print_rows([row for n in documents for row in measure(n, shape, progress)])
+            return
+    _print_rows(bench.bench_passes(documents, workers, shape, progress))
 
 
 @bench.command("scale")
