@@ -225,7 +225,7 @@ def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
     """Return the sum over blocks, in order. A few topics are added at a time, so that the sums stay
     in the processor's caches."""
     n_topics, most = parts[0].n_topics, sum(len(part.words) for part in parts)
-    n_rows = min(max(SUMS_AT_ONCE // n_words, 1), n_topics)
+    n_rows = min(max(SUMS_AT_ONCE // max(n_words, 1), 1), n_topics)
     sums = np.zeros((n_rows, n_words))
     marks = np.zeros((n_rows, n_words // BITS + 1), np.uint64)
     indptr = np.zeros(n_topics + 1, np.int64)

@@ -58,6 +58,9 @@ class WordCodes:
     n_words: int
     n_unseen: int
 
+    def __sizeof__(self) -> int:
+        return self.to_vocabulary.nbytes + self.to_unseen.nbytes
+
     def take(self, numbers: NDArray[np.int32]) -> WordCodes:
         """Return the codes of words that are numbered otherwise."""
         return WordCodes(

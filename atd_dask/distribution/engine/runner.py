@@ -53,6 +53,23 @@ def find_siblings(handles: Sequence[Any], sizes: Sequence[int], n_branches: int)
     return groups
 
 
+def split_by_size(rows: Sequence[Sequence[Any]], most: int) -> Iterator[list[Sequence[Any]]]:
+    """Yield rows in order, together up to about so many bytes; a larger one by itself."""
+    from dask.sizeof import sizeof
+
+    some: list[Sequence[Any]] = []
+    n_bytes = 0
+    for row in rows:
+        mine = sizeof(tuple(row))
+        if some and n_bytes + mine > most:
+            yield some
+            some, n_bytes = [], 0
+        some.append(row)
+        n_bytes += mine
+    if some:
+        yield some
+
+
 @dataclass(frozen=True)
 class Runner:
     """Runs independent pieces on a cluster or in this process."""
@@ -369,13 +386,14 @@ class Runner:
     def _submit_all(
         self, step: Callable[..., Any], rows: Sequence[Sequence[Any]], **options: Any
     ) -> list[Future[Any]]:
-        """Submit step(*row) for all rows, in one graph."""
+        """Submit step(*row) for all rows, in one graph, or in several if they are large."""
         assert self.client is not None
-        if not rows:
-            return []
-        keys = [task_key(_name(step), number) for number in range(len(rows))]
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        return self.client.map(step, *columns, key=keys, pure=False, **options)
+        futures: list[Future[Any]] = []
+        for some in split_by_size(rows, PIECE_BYTES):
+            keys = [task_key(_name(step), len(futures) + number) for number in range(len(some))]
+            columns = [list(column) for column in zip(*some, strict=True)]
+            futures += self.client.map(step, *columns, key=keys, pure=False, **options)
+        return futures
 
     def _submit_to_homes(
         self,

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import warnings
 from itertools import chain
 
 import numpy as np
 import pytest
 
-from atd_dask.distribution.engine.runner import Runner, align_arrays, align_where_needed
+from atd_dask.distribution.engine.runner import (
+    Runner,
+    align_arrays,
+    align_where_needed,
+    split_by_size,
+)
 from atd_dask.kernels.word_switches import SharedModel
+from atd_dask.text.lexicon import WordCodes
 from tests.clusters import local_client, wait_for
 
 
@@ -86,6 +93,25 @@ def test_a_sum_is_the_same_if_tasks_have_several_leaves(size):
         sizes = [*map(len, parts), *map(len, alone)]
         expected = runner.reduce(flatten, [*leaves, *alone], None, 8)
         assert runner.reduce(flatten, [*parts, *alone], None, 8, sizes) == expected
+
+
+def test_large_rows_are_submitted_apart():
+    half = np.zeros(2**18)  # 2 MiB
+    codes = WordCodes(np.zeros(2**19, np.int32), np.zeros(0, np.int32), 1, 1)
+    rows = [(half, 1), (half[:9], 2), (None, (3, codes)), (np.zeros(2**20), 4), (None, 5)]
+    sizes = [len(some) for some in split_by_size(rows, 3 * 2**20)]
+    assert sizes == [2, 1, 1, 1]
+    assert list(split_by_size([], 1)) == []
+    with local_client(1) as client, warnings.catch_warnings():
+        warnings.simplefilter("error")  # Dask warns of graphs of 10 MiB
+        runner = Runner(client)
+        kept = runner.keep(measure_array, None, 8 * [half])
+        assert client.gather(kept.results) == 8 * [len(half)]
+        runner.drop(kept)
+
+
+def measure_array(_, values):
+    return len(values)
 
 
 def test_only_arrays_that_are_borrowed_are_copied():
