@@ -1,9 +1,9 @@
 """Passes over the blocks of a corpus on a cluster.
 
-The next fit follows from the last one without the client: it takes the words of topics that are
-chosen after it, and these follow from its counts. So both are submitted together with a fit, before
-anybody knows whether they are needed, and workers do not wait for the client between passes. At the
-end of an order they are dropped; choosing the words takes longer than to say so.
+The words of topics follow from the counts of a fit, and the next fit follows from these words.
+Neither needs the client, so both are submitted with a fit, before anybody knows whether they will
+be needed, and workers do not wait between passes. At the end of an order they are dropped; the
+client decides that while the words are still being chosen.
 """
 
 from __future__ import annotations
