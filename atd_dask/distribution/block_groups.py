@@ -97,21 +97,33 @@ class Grouping:
         large = [range(n * size, (n + 1) * size) for n in range(n_large)]
         rest, part = range(n_large * size, n_blocks), max(size // BRANCHES, 1)
         small = [rest[n : n + part] for n in range(0, len(rest), part)]
-        most = BRANCHES**MOST_LEVELS // size
-        return cls(
-            _join(large, min(n_large // (LARGE_TASKS * n_threads), most)),
-            _join(small, -(-len(small) // n_threads)),
+        most = min(n_large // (LARGE_TASKS * n_threads), BRANCHES**MOST_LEVELS // size)
+        groupings = (
+            cls(_join(large, of_large), _join(small, of_small))
+            for of_large in _list_sizes(most)
+            for of_small in _list_sizes(-(-len(small) // n_threads))
         )
+        # One subtree for each task is always balanced.
+        return next(grouping for grouping in groupings if grouping._is_balanced(n_threads))
+
+    def _is_balanced(self, n_threads: int) -> bool:
+        """Return whether threads that take tasks in turn differ by one small subtree at most."""
+        loads = [0] * n_threads
+        for number, task in enumerate(self):
+            loads[number % n_threads] += sum(map(len, task))
+        subtrees = [len(blocks) for task in self.small or self.large for blocks in task]
+        return max(loads) - min(loads) <= max(subtrees, default=0)
 
     def __iter__(self) -> Iterator[Sequence[range]]:
         yield from self.large
         yield from self.small
 
 
-def _join(subtrees: Sequence[range], most: int) -> list[Sequence[range]]:
-    """Give each task the same number of neighbouring subtrees: a power of two, so that they have
-    the same parent."""
-    size = 1
-    while 2 * size <= min(most, BRANCHES):
-        size *= 2
+def _list_sizes(most: int) -> list[int]:
+    """Return how many neighbouring subtrees a task may have, the largest number first: powers of
+    two, so that they have the same parent."""
+    return [size for size in (8, 4, 2) if size <= min(most, BRANCHES)] + [1]
+
+
+def _join(subtrees: Sequence[range], size: int) -> list[Sequence[range]]:
     return [subtrees[n : n + size] for n in range(0, len(subtrees), size)]

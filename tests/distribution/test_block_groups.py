@@ -18,7 +18,7 @@ def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
     loads = np.zeros(n_threads)
     for number, task in enumerate(tasks):
         loads[number % n_threads] += len(task)
-    smallest = max(len(list(chain(*task))) for task in grouping.small or grouping.large)
+    smallest = max(len(blocks) for task in grouping.small or grouping.large for blocks in task)
     assert loads.max() - loads.min() <= smallest
 
 
