@@ -219,27 +219,33 @@ def is_within(chosen, window):
 
 
 @inner_kernel
-def is_firm(on, x, shared, window):
-    """Return whether the switch of a word is far from changing everywhere in a window, by bounds
-    without logarithms.
-
-    f is convex, with its least at x: so the ends of the window are enough, and for a word that is
-    on the one that is nearer to x.
-    """
+def stays_off(x, shared, window):
+    """Return whether a word that is off is far from changing everywhere in a window, by the bounds
+    of `is_far`, and without branches. f is convex: so the ends of the window are enough."""
     low = shared * window.ratio / WINDOW_RATIO
     high = shared * window.ratio * WINDOW_RATIO
-    if on:
-        if low <= x <= high:
-            return False
-        return is_far(True, x, high if x > high else low, window.cost_on, window.cost_off)
-    return is_far(False, x, low, window.cost_on, window.cost_off) and is_far(
-        False, x, high, window.cost_on, window.cost_off
-    )
+    limit = FAR * window.cost_on
+    return ((x - low) ** 2 <= limit * low) & ((x - high) ** 2 <= limit * high)
+
+
+@inner_kernel
+def stays_on(x, shared, window):
+    """Return the same of a word that is on. f has its least at x, so the nearer end is enough, and
+    nothing is sure within the window."""
+    low = shared * window.ratio / WINDOW_RATIO
+    high = shared * window.ratio * WINDOW_RATIO
+    over, under = x - high, low - x
+    squares = x * x + 4.0 * x * high + high * high
+    gains = FAR * 3.0 * x * (x * x - high * high)
+    above = (over > 0.0) & (gains >= (window.cost_off + over) * squares)
+    gains = FAR * 3.0 * under * under
+    return above | ((under > 0.0) & (gains >= window.cost_off * (4.0 * low + 2.0 * x)))
 
 
 @inner_kernel
 def is_firm_by_log(on, x, shared, log, window):
-    """Return the same, more often true, by f itself; `log` is log(x/β₀)."""
+    """Return whether a switch is far from changing everywhere in a window, more often than by the
+    bounds, by f itself; `log` is log(x/β₀)."""
     low = shared * window.ratio / WINDOW_RATIO
     high = shared * window.ratio * WINDOW_RATIO
     if on and low <= x <= high:
@@ -252,6 +258,35 @@ def is_firm_by_log(on, x, shared, log, window):
 
 
 @inner_kernel
+def list_unsure(topic, shared, window, unsure):
+    """List the words with mass whose switches may change within a window; return their number."""
+    words, _, x, on = topic
+    places, logs = unsure.places, unsure.logs
+    # Most words are off and firm, most of the others on and firm. Loops without branches write
+    # every place, and keep it if it counts.
+    n_left = 0
+    for e in range(len(words)):
+        word = words[e]
+        places[n_left] = e
+        n_left += on[word] | (not stays_off(x[word], shared[word], window))
+    n_unsure = 0
+    for k in range(n_left):
+        e = places[k]
+        word = words[e]
+        places[n_unsure] = e
+        n_unsure += (not on[word]) | (not stays_on(x[word], shared[word], window))
+    n_listed = 0
+    for k in range(n_unsure):
+        word = words[places[k]]
+        log = math.log(x[word] / shared[word])
+        if not is_firm_by_log(on[word], x[word], shared[word], log, window):
+            places[n_listed] = places[k]
+            logs[n_listed] = log
+            n_listed += 1
+    return n_listed
+
+
+@inner_kernel
 def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
     """Sweep over the switches of one topic, at most until none changes. Return the number of
     switches that are on in all topics, `n_on` before, and whether any changed.
@@ -261,9 +296,9 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
     word that stays off exceeds, and one that no gain of a word that stays on is below: no switch
     changes as long as these are on the same sides of its costs.
 
-    A first sweep lists the words of which it is not sure in `unsure`, and further ones visit only
-    these, until what is on has left the window of the list. That changes no switch, and without
-    room there is no list.
+    Of the words that occur only those that are listed in `unsure` are visited, until what is on has
+    left the window of the list; the next sweep makes another one. That changes no switch, and
+    without room there is no list.
     """
     words, mine, x, on = topic
     shared, by_shared, rank = model
@@ -286,11 +321,10 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
         margin[1] = math.inf
         ratio = chosen.mass / chosen.shared
         log_ratio = math.log(ratio)
-        listed = n_listed >= 0 and is_within(chosen, window)
-        listing = not listed and len(unsure.places) > 0
-        if listing:
-            n_listed = 0
+        if len(unsure.places) > 0 and (n_listed < 0 or not is_within(chosen, window)):
             window = open_window(chosen)
+            n_listed = list_unsure(topic, shared, window, unsure)
+        listed = n_listed >= 0
         e = 0  # of all words with mass
         k = 0  # of those that are listed
         i = 0  # of those without mass
@@ -306,15 +340,6 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
             elif not listed and e < len(words):
                 word = words[e]
                 e += 1
-                if listing:
-                    if is_firm(on[word], x[word], shared[word], window):
-                        continue
-                    log = math.log(x[word] / shared[word])
-                    if is_firm_by_log(on[word], x[word], shared[word], log, window):
-                        continue
-                    unsure.places[n_listed] = e - 1
-                    unsure.logs[n_listed] = log
-                    n_listed += 1
             else:
                 e = len(words)
                 while i == n_absent and n_seen < n_words:
@@ -349,8 +374,8 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
             ratio = chosen.mass / chosen.shared
             log_ratio = math.log(ratio)
             depth = max(depth, place + 1)
-            if (listed or listing) and not is_within(chosen, window):
-                listed = listing = False
+            if listed and not is_within(chosen, window):
+                listed = False
                 n_listed = -1
         # In the last sweep the costs do not change, so these are bounds for the words that are far.
         margin[0] = max(margin[0], FAR * chosen.cost_on)

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.model import Floats, Ints, Topics
@@ -14,6 +15,8 @@ from atd_dask.kernels.model import Floats, Ints, Topics
 
 # How many probabilities of frequent words are kept from one document to the next.
 MOST_KEPT = 2**21
+
+LEAST_COARSE = np.finfo(np.float32).tiny  # a smaller one might become 0
 
 
 class Workspace(NamedTuple):
@@ -26,6 +29,7 @@ class Workspace(NamedTuple):
     kept: Ints  # words: 1 + the row of a word that is kept for the next document, or 0
     n_kept: Ints  # 1
     columns: Floats  # places × j: probabilities of words in every topic
+    coarse: NDArray[np.float32]  # places × j: the same in single precision, for bounds
     rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
     factors: Floats  # n: of a product
@@ -33,7 +37,9 @@ class Workspace(NamedTuple):
     theta: Floats  # m
     g: Floats  # m
     all_g: Floats  # j
-    scarce_g: Floats  # j: the part of scarce words in length × all_g
+    scarce_g: NDArray[np.float32]  # j: L g of scarce words in single precision
+    other_g: NDArray[np.float32]  # j: the same of the others
+    possible: NDArray[np.bool_]  # j: topics that are not ruled out
     costs: Floats  # j: of one more topic
     marked: Ints  # j: topics that are on, or were tried
     candidates: Topics  # j: topics to try, the most promising first
@@ -74,6 +80,7 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros(n_words, np.int64),
         np.zeros(1, np.int64),
         np.zeros((n_places, n_topics)),
+        np.zeros((n_places, n_topics), np.float32),
         np.zeros((n_topics, longest)),
         np.zeros(longest),
         np.zeros(longest),
@@ -81,7 +88,9 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics),
-        np.zeros(n_topics),
+        np.zeros(n_topics, np.float32),
+        np.zeros(n_topics, np.float32),
+        np.zeros(n_topics, np.bool_),
         np.zeros(n_topics),
         np.zeros(n_topics, np.int64),
         np.zeros(n_topics, np.int32),
@@ -120,12 +129,28 @@ def load_document(table, terms, counts, work):
 
 
 @inner_kernel
+def make_coarse(probability):
+    """Return a probability in single precision, which is never too small by more than rounding."""
+    return max(np.float32(probability), LEAST_COARSE)
+
+
+@inner_kernel
+def fill_place(work, index, topic, probability):
+    """Fill in the probability of a word in one topic."""
+    work.columns[index, topic] = probability
+    work.coarse[index, topic] = make_coarse(probability)
+
+
+@inner_kernel
 def fill_column(table, work, word, index):
     """Fill in the probabilities of a word in every topic of the table."""
+    shared = table.shared[word]
+    coarse = make_coarse(shared)
     for j in range(len(work.rows)):
-        work.columns[index, j] = table.shared[word]
+        work.columns[index, j] = shared
+        work.coarse[index, j] = coarse
     for k in range(table.indptr[word], table.indptr[word + 1]):
-        work.columns[index, table.topics[k]] = table.probabilities[k]
+        fill_place(work, index, table.topics[k], table.probabilities[k])
 
 
 @inner_kernel
@@ -149,7 +174,7 @@ def fill_columns(table, extra, work, n):
             fill_column(table, work, word, place)
         work.places[i] = place
         if has_extra:
-            work.columns[place, table.n_topics] = extra[word]
+            fill_place(work, place, table.n_topics, extra[word])
 
 
 @inner_kernel

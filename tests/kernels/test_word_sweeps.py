@@ -15,7 +15,8 @@ switch_gain = callable_kernel(word_sweeps.switch_gain)
 gain_limit = callable_kernel(word_sweeps.gain_limit)
 is_far = callable_kernel(word_sweeps.is_far)
 is_within = callable_kernel(word_sweeps.is_within)
-is_firm = callable_kernel(word_sweeps.is_firm)
+stays_off = callable_kernel(word_sweeps.stays_off)
+stays_on = callable_kernel(word_sweeps.stays_on)
 is_firm_by_log = callable_kernel(word_sweeps.is_firm_by_log)
 
 
@@ -87,7 +88,7 @@ def test_firm_switches_stay_far_from_changing_everywhere_in_a_window(case, cost,
             continue
         log = float(np.log(mine / probability))
         by_log = is_firm_by_log(on, mine, probability, log, window)
-        assert by_log or not is_firm(on, mine, probability, window)
+        assert by_log or not (stays_on if on else stays_off)(mine, probability, window)
         expected = probability * moved / base
         bound = mine * np.log(mine / expected) - mine + expected
         if by_log and on:
