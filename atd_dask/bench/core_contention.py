@@ -16,7 +16,7 @@ import numpy as np
 
 from atd_dask.bench.large_batch import Shape
 from atd_dask.bench.training_passes import begin, iterate, read_into_memory, write_documents
-from atd_dask.bench.usage import Row
+from atd_dask.bench.usage import Row, spread
 from atd_dask.storage.corpus import CorpusStore
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def bench_contention(n_docs: int, shape: Shape, progress: Progress) -> list[Row]
     return [
         {
             "documents": n_docs,
-            "seconds of one process alone": _describe(alone),
-            "of two at once": _describe(together),
-            "efficiency": _describe(alone / together),
+            "seconds of one process alone": spread(alone, 2),
+            "of two at once": spread(together, 2),
+            "efficiency": spread(alone / together, 2),
         }
     ]
 
@@ -81,7 +81,3 @@ def fit_in_turn(
             fit()
         barrier.wait(LIMIT)
         fit()
-
-
-def _describe(values: np.ndarray) -> str:
-    return f"{values.mean():.2f} ({values.min():.2f} to {values.max():.2f})"

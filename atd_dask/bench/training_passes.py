@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atd_dask.bench.large_batch import Shape, write_part
-from atd_dask.bench.usage import Row, Usage, measure
+from atd_dask.bench.usage import Row, Usage, measure, spread
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.clients import connect
@@ -57,7 +57,7 @@ ASSIGN_PASSES = 3  # passes before documents may have several topics
 FIT_PASSES = 3  # passes that are measured; one before them compiles what is not compiled yet
 SAME_PASSES = 2  # passes after which models are compared
 SAME_WORKERS = (1, 2, 3)
-SAMPLING_ITERATIONS = 3
+SAMPLING_ROUNDS = 5
 STEP_TRIALS = 3
 COPIED_BYTES = 2**28
 TERMS = CostTerms()
@@ -84,8 +84,10 @@ def bench_passes(
     sizes: Sequence[int], workers: Sequence[int], shape: Shape, progress: Progress
 ) -> list[Row]:
     """Return a row for each number of workers of one thread, and of documents. The exponent is that
-    of CPU time as a power of the number of documents, compared with the row before."""
+    of CPU time as a power of the number of documents, compared with the row before. The efficiency
+    is that of several workers, compared with the last row of one and as many documents."""
     rows: list[Row] = []
+    alone: dict[int, Measured] = {}
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
         stores = [
             (n_docs, write_documents(Path(folder, str(n_docs)), n_docs, shape, progress))
@@ -98,21 +100,27 @@ def bench_passes(
                     usage, received, memory = measure_passes(passes, store, shape, progress)
                 n_tokens = int(store.lengths().sum())
                 now = Measured(n_docs, n_workers, n_tokens, usage, received, memory)
-                rows.append(tabulate(now, before))
+                rows.append(tabulate(now, before, alone.get(n_docs)))
                 before = now
+                if n_workers == 1:
+                    alone[n_docs] = now
     return rows
 
 
-def tabulate(now: Measured, before: Measured | None) -> Row:
+def tabulate(now: Measured, before: Measured | None, alone: Measured | None = None) -> Row:
     exponent = ""
     if before is not None:
         more = math.log(now.cpu_seconds / before.cpu_seconds)
         exponent = f"{more / math.log(now.n_docs / before.n_docs):.2f}"
+    efficiency = ""
+    if alone is not None and now.n_workers > 1:
+        efficiency = f"{alone.usage.seconds / now.usage.seconds / now.n_workers:.2f}"
     return {
         "documents": now.n_docs,
         "workers": now.n_workers,
         "tokens": now.n_tokens,
         "seconds per pass": f"{now.usage.seconds / FIT_PASSES:.2f}",
+        "efficiency": efficiency,
         "CPU seconds per pass": f"{now.cpu_seconds:.2f}",
         "of them, client and scheduler": f"{now.usage.own_cpu_seconds / FIT_PASSES:.2f}",
         "tokens per CPU second": round(now.n_tokens / now.cpu_seconds),
@@ -199,8 +207,8 @@ def _kill_a_worker(seconds: float) -> None:
 
 
 def bench_sampling(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
-    """Compare a pass in this process with an iteration of tomotopy's Gibbs sampler, on one
-    thread."""
+    """Compare a pass in this process with an iteration of tomotopy's Gibbs sampler, on one thread
+    and in turn, since the speed of a machine changes from minute to minute."""
     with warnings.catch_warnings():
         # Its compiled types lack an attribute that Python expects.
         warnings.filterwarnings("ignore", "builtin type", DeprecationWarning)
@@ -210,30 +218,35 @@ def bench_sampling(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
         n_tokens = int(store.lengths().sum())
         passes = read_into_memory(store)
         shared, table, result = begin(passes, store, shape)
-        table, result = iterate(passes, shared, table, result)
-        start = time.process_time()
-        for _ in range(FIT_PASSES):
-            table, result = iterate(passes, shared, table, result)
-        ours = (time.process_time() - start) / FIT_PASSES
         model = tomotopy.LDAModel(k=shape.n_topics, seed=1)
         rows = store.rows(0, store.n_docs)
         for first, last in zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True):
             words = np.repeat(rows.terms[first:last], rows.counts[first:last])
             model.add_doc(list(map(str, words.tolist())))
-        model.train(SAMPLING_ITERATIONS, workers=1)  # its first iterations are slower
-        start = time.process_time()
-        model.train(SAMPLING_ITERATIONS, workers=1)
-        theirs = (time.process_time() - start) / SAMPLING_ITERATIONS
+    table, result = iterate(passes, shared, table, result)
+    model.train(SAMPLING_ROUNDS, workers=1)  # its first iterations are slower
+    ours, theirs = [], []
+    with progress.task("a pass and an iteration, in turn", SAMPLING_ROUNDS) as task:
+        for _ in range(SAMPLING_ROUNDS):
+            start = time.process_time()
+            table, result = iterate(passes, shared, table, result)
+            middle = time.process_time()
+            model.train(1, workers=1)
+            theirs.append(time.process_time() - middle)
+            ours.append(middle - start)
+            task.advance()
+    ratios = [other / mine for mine, other in zip(ours, theirs, strict=True)]
     return [
         {
             "what": what,
             "documents": n_docs,
-            "CPU seconds": f"{taken:.2f}",
-            "tokens per CPU second": round(n_tokens / taken),
+            "CPU seconds": spread(taken, 2),
+            "times as fast as tomotopy": spread(times, 2),
+            "tokens per CPU second": round(n_tokens * len(taken) / sum(taken)),
         }
-        for what, taken in (
-            ("PTM, a fit pass with its update of the words", ours),
-            ("tomotopy, an iteration", theirs),
+        for what, taken, times in (
+            ("PTM, a fit pass with its update of the words", ours, ratios),
+            ("tomotopy, an iteration", theirs, [1.0]),
         )
     ]
 

@@ -35,6 +35,10 @@ SCARCE = 0.25
 ROUNDING = 1e-6
 MOST_GRADIENT = 1e6
 
+# More than a positive sum in single precision loses for each of its n + 4 roundings, in the weights,
+# the probabilities, their products and the additions. Probabilities do not become 0.
+COARSE = 2.0**-23
+
 
 @inner_kernel
 def all_gradients(table, work, n, length):
@@ -159,18 +163,16 @@ def list_candidates(work, m, n, length):
     """List the topics that could gain more than they cost; return how many there are. They are
     in the order of topics."""
     scarce, base = sum_coarsely(work, n)
-    # Of n + 3 roundings each loses at most 2⁻²⁴, and `Workspace.coarse` none to underflow.
-    factor = 1.0 + (n + 4) * 2.0**-24
+    factor = 1.0 + (n + 4) * COARSE
     sums = CoarseSums(length, scarce, base, factor)
     least = 0.0
     for a in range(m):
         active = work.active[a]
         least = max(least, work.scarce_g[active] + work.other_g[active] + base)
-    # Most topics end here; a loop without branches takes them several at a time. What is not a
-    # number is not ruled out.
+    # Most topics end here; a loop without branches takes them several at a time.
     for j in range(len(work.possible)):
         most = factor * max(work.scarce_g[j] + work.other_g[j] + base, least)
-        work.possible[j] = not most - length <= work.costs[j]
+        work.possible[j] = most - length > work.costs[j]
     for a in range(m):
         work.possible[work.active[a]] = False
     size = 0

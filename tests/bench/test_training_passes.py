@@ -56,3 +56,11 @@ def test_the_exponent_is_that_of_the_cpu_time_of_a_pass():
     assert row["exponent"] == "1.00"
     assert row["tokens per CPU second"] == 50_000
     assert row["megabytes of the client"] == 100
+
+
+def test_efficiency_compares_several_workers_with_one():
+    one = Measured(1_000, 1, 100_000, Usage(3.0, 3.0, 0), 5_000, 10**8)
+    two = Measured(1_000, 2, 100_000, Usage(2.0, 4.0, 0), 5_000, 10**8)
+    assert tabulate(one, None, one)["efficiency"] == ""
+    assert tabulate(two, None)["efficiency"] == ""
+    assert tabulate(two, None, one)["efficiency"] == "0.75"

@@ -94,7 +94,7 @@ def test_coarse_sums_are_not_too_small(case):
     weights = work.counts[:n] / work.p[:n]
     rare = work.p[:n] < candidate_topics.SCARCE * work.shared[:n]
     assert scarce == work.counts[:n][rare].sum()
-    factor = 1 + (n + 4) * 2.0**-24
+    factor = 1 + (n + 4) * candidate_topics.COARSE
     for topic in range(N_TOPICS):
         terms = weights * work.rows[topic, :n]
         both = terms[rare].sum(), terms[~rare].sum()
@@ -109,7 +109,8 @@ def test_no_topic_gains_more_than_its_limit(case):
     counts, table, active = case
     work, n, length = prepare(*case)
     all_gradients(table, work, n, length)
-    sums = candidate_topics.CoarseSums(length, *sum_coarsely(work, n), 1 + (n + 4) * 2.0**-24)
+    factor = 1 + (n + 4) * candidate_topics.COARSE
+    sums = candidate_topics.CoarseSums(length, *sum_coarsely(work, n), factor)
     for topic in set(range(N_TOPICS)) - set(active.tolist()):
         if work.all_g[topic] > 1:
             limit = limit_gain(work, sums, topic, len(active))
