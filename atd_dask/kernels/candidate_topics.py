@@ -35,8 +35,8 @@ SCARCE = 0.25
 ROUNDING = 1e-6
 MOST_GRADIENT = 1e6
 
-# More than a positive sum in single precision loses for each of its n + 4 roundings, in the weights,
-# the probabilities, their products and the additions. Probabilities do not become 0.
+# More than a positive sum in single precision loses for each of its n + 4 roundings: in weights,
+# probabilities, products and additions. Probabilities do not become 0.
 COARSE = 2.0**-23
 
 
