@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TASKS_PER_THREAD = 3
 PIECE_BYTES = 2**22  # of one message; the scheduler does nothing else while it reads one
+LITTLE_BYTES = 2**12  # that go along with every task
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of the cluster
 
 
@@ -108,7 +109,8 @@ class Runner:
                 result = step(shared, piece)
                 yield result, summarise(result)
             return
-        held = self._hold(step, shared)
+        # Tasks are drawn to where their arguments are: the first ones would all go to one worker.
+        held = shared if _is_little(shared) else self._hold(step, shared)
 
         def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             kept = self._submit_all(step, [(held, piece) for piece in some])
@@ -416,6 +418,14 @@ class Runner:
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
     """Run step() once on every current worker."""
     client.run(step)
+
+
+def _is_little(value: Any) -> bool:
+    """Return whether a value can go along with every task: small, and without arrays, which would
+    arrive unaligned."""
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+    return not buffers and len(packed) <= LITTLE_BYTES
 
 
 def _name(step: Callable[..., Any]) -> str:
