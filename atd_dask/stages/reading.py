@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from atd_dask.config.run_config import CorpusConfig, RunConfig
-from atd_dask.distribution.counting import hold_shards
+from atd_dask.distribution.counting import hold_files, hold_shards
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.spooling import CountSpool
@@ -19,8 +19,9 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import WordCounts
 from atd_dask.text.options import Source
+from atd_dask.text.readers.contents import Contents, Inputs
 from atd_dask.text.readers.counted import CountedCorpus
-from atd_dask.text.readers.files import Inputs, look_at_files
+from atd_dask.text.readers.files import find_files, look_at_files
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -41,6 +42,32 @@ class TextPieces:
             self.runner,
             self.shards,
             self.corpus.text,
+            keep_text=self.keep_text,
+            sign=self.corpus.copies != "keep",
+        )
+        for handle, summary in held:
+            spool.note(handle, summary)
+            yield len(summary.ids) + sum(skip.times for skip in summary.skipped)
+
+
+@dataclass(frozen=True)
+class FilePieces:
+    """The files of a source, which are read once and hashed on the way; their text is counted on
+    the workers and stays there."""
+
+    runner: Runner
+    source: Source
+    corpus: CorpusConfig
+    keep_text: bool
+    contents: Contents
+
+    def fill(self, spool: CountSpool) -> Iterator[int]:
+        held = hold_files(
+            self.runner,
+            readers.pieces(self.source, self.corpus.text, self.contents),
+            self.source,
+            self.corpus.text,
+            self.contents,
             keep_text=self.keep_text,
             sign=self.corpus.copies != "keep",
         )
@@ -73,11 +100,15 @@ class Pieces(Protocol):
 
 Gather = Callable[[str, Pieces], CountSpool]
 
+# The inputs of a corpus by part and key. What some contain is only known once they are read.
+CorpusInputs = dict[tuple[str, str], Inputs | None]
+
 
 def look_at_inputs(
-    config: RunConfig, progress: Progress, task: Task
-) -> dict[tuple[str, str], Inputs]:
-    """Look at every input of the corpus; return them by part and key."""
+    config: RunConfig, progress: Progress, task: Task, *, each: bool
+) -> CorpusInputs:
+    """Look at the inputs of the corpus: at each of them, or only at those that are not hashed as
+    they are read. The others must only be there."""
     paths = {
         (part, key): getattr(source, key)
         for part in PARTS
@@ -87,11 +118,20 @@ def look_at_inputs(
     if config.corpus.dataset in datasets.NAMES:
         located = datasets.locate(config.corpus.dataset, config.corpus.path, progress.say)
         paths[config.corpus.dataset, "path"] = located.path
-    return {
-        place: look_at_files(path, task.advance)
-        for place, path in paths.items()
-        if path is not None
-    }
+    found: CorpusInputs = {}
+    for (part, key), path in paths.items():
+        if path is None:
+            continue
+        source = getattr(config.corpus, part, None)
+        endings = None
+        if key == "path" and source is not None and source.format in readers.ONCE_FORMATS:
+            endings = readers.find_endings(source)
+        if endings is None or each:
+            found[part, key] = look_at_files(path, task.advance, endings)
+        else:
+            find_files(path, endings)
+            found[part, key] = None
+    return found
 
 
 def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
@@ -119,10 +159,10 @@ def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[st
 
 
 def gather_parts(
-    config: RunConfig, client: Client, gather: Gather
+    config: RunConfig, client: Client, gather: Gather, inputs: CorpusInputs
 ) -> tuple[dict[str, CountSpool], Sequence[str] | None]:
     """Read the source of each part, and return the vocabulary if train has one. Without a source
-    for validation, a share of train is held out."""
+    for validation, a share of train is held out. What is hashed on the way is noted in `inputs`."""
     parts: dict[str, CountSpool] = {}
     vocabulary: Sequence[str] | None = None
     for part in PARTS:
@@ -135,10 +175,17 @@ def gather_parts(
         source: Source | None = getattr(config.corpus, part)
         if source is not None:
             readers.check_fields(source, config.corpus.text)
-            shards = readers.shards(source, config.corpus.text)
             keep_text = config.corpus.keep_text and part == "test"
-            pieces = TextPieces(Runner(client), shards, config.corpus, keep_text)
-            parts[part] = gather(part, pieces)
+            if source.format in readers.ONCE_FORMATS:
+                contents = Contents()
+                parts[part] = gather(
+                    part, FilePieces(Runner(client), source, config.corpus, keep_text, contents)
+                )
+                inputs[part, "path"] = contents.finish()
+            else:
+                shards = readers.shards(source, config.corpus.text)
+                pieces = TextPieces(Runner(client), shards, config.corpus, keep_text)
+                parts[part] = gather(part, pieces)
     if "validation" not in parts:
         n_docs = parts["train"].n_docs
         aside = np.zeros(n_docs, dtype=np.bool_)

@@ -100,23 +100,26 @@ class Runner:
         step: Callable[..., Any],
         summarise: Callable[[Any], Any],
         shared: Any,
-        pieces: Iterable[Any],
+        rows: Iterable[Sequence[Any]],
+        priority: int = 0,
     ) -> Generator[tuple[Any, Any], None, None]:
-        """Compute step(shared, piece) for every piece, and leave the result where it is computed;
-        yield its handle and summarise(result), in order, with a bound on the tasks under way."""
+        """Compute step(shared, *row) for every row, and leave the result where it is computed;
+        yield its handle and summarise(result), in order, with a bound on the tasks under way. Rows
+        may have handles too."""
         if self.client is None:
-            for piece in pieces:
-                result = step(shared, piece)
+            for row in rows:
+                result = step(shared, *row)
                 yield result, summarise(result)
             return
         # Tasks are drawn to where their arguments are: the first ones would all go to one worker.
         held = shared if _is_little(shared) else self._hold(step, shared)
 
         def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            kept = self._submit_all(step, [(held, piece) for piece in some])
-            return kept, self._submit_all(summarise, [(one,) for one in kept], priority=1)
+            kept = self._submit_all(step, [(held, *row) for row in some], priority=priority)
+            summaries = self._submit_all(summarise, [(one,) for one in kept], priority=priority + 1)
+            return kept, summaries
 
-        yield from self._stream(submit, pieces)
+        yield from self._stream(submit, rows)
 
     def combine(
         self,

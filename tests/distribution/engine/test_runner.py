@@ -185,7 +185,7 @@ def test_the_next_batch_is_under_way_before_the_results_of_one_are_used():
             yield number
 
     with local_client(1) as client:
-        held = Runner(client).hold_each(hold_number, list, None, pieces())
+        held = Runner(client).hold_each(hold_number, list, None, ((piece,) for piece in pieces()))
         handle, summary = next(held)
         # Batches have half of the three tasks that a thread may have under way.
         assert len(pulled) == 3
