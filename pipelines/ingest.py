@@ -28,6 +28,7 @@ from atd_dask.storage.stage_notes import (
     stage_key,
 )
 from atd_dask.text.options import describe_text
+from atd_dask.text.readers.contents import Inputs
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -51,7 +52,7 @@ def ingest(
     corpus = as_dict(config.corpus) | {"text": describe_text(config.corpus.text)}
 
     def identify() -> str:
-        digests = [given.sha256 for given in inputs.values() if given is not None]
+        digests = [given.sha256 for given in inputs.values() if isinstance(given, Inputs)]
         return stage_key(FORMAT, config.seed, corpus, digests)
 
     make = partial(make_corpus, config, client, progress, inputs)

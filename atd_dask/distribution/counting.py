@@ -81,12 +81,12 @@ def _read_ranges(
     source: Source,
     options: TextOptions,
     contents: Contents,
-) -> Generator[tuple[Any, ...], None, None]:
-    """Have ranges read. Yield what is to be counted: shards as they are, and lines with the handle
-    of the range in which they begin."""
+) -> Generator[tuple[Any, Any], None, None]:
+    """Have ranges read. Yield what is to be counted: shards, and lines with the handle of the range
+    in which they begin."""
     for are_ranges, some in groupby(pieces, lambda piece: isinstance(piece, FileRange)):
         if not are_ranges:
-            yield from ((shard,) for shard in some)
+            yield from ((shard, None) for shard in some)
             continue
         with closing(_look_at_ranges(runner, some, contents)) as ranges:
             for cut, handle in cut_lines(ranges, options.max_bytes):
@@ -123,15 +123,15 @@ def ingest_shard(given: tuple[TextOptions, bool], shard: Shard) -> WordCounts:
 
 
 def hold_shard(
-    given: tuple[TextOptions, bool], piece: Shard | WholeFile | CutLines, data: bytes = b""
+    given: tuple[TextOptions, bool], piece: Shard | WholeFile | CutLines, data: bytes | None = None
 ) -> WordCounts:
-    """Count a shard; `data` are the bytes of its range if it has none of its own."""
+    """Count a shard; `data` are the bytes of the range in which its lines begin."""
     seen = None
     if isinstance(piece, WholeFile):
         shard: Shard
         shard, content = piece.load()
         seen = piece.range.file.name, content
     else:
-        shard = piece.take(data) if isinstance(piece, CutLines) else piece
+        shard = piece.take(data or b"") if isinstance(piece, CutLines) else piece
     counts = ingest_shard(given, shard)
     return replace(counts, batch=counts.batch.pack(), seen=seen)

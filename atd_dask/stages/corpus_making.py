@@ -15,7 +15,6 @@ from atd_dask.stages.checks import check_batch, check_documents, warn_of_unseen
 from atd_dask.stages.reading import (
     CorpusInputs,
     Pieces,
-    expect_documents,
     gather_dataset,
     gather_parts,
 )
@@ -43,10 +42,10 @@ def make_corpus(
 
         def gather(name: str, pieces: Pieces) -> CountSpool:
             spool = scratch.enter_context(closing(CountSpool(lexicon, pieces.runner)))
-            source = getattr(config.corpus, name, None)
-            total = expect_documents(source, inputs.get((name, "path")))
-            with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
+            is_compiling = STORE.is_compiling
+            with progress.task(f"read {name}", pieces.expect(), "documents", is_compiling) as task:
                 for n_docs in pieces.fill(spool):
+                    task.total = pieces.expect()
                     task.advance(n_docs)
             check_documents(config, name, spool, progress)
             return spool

@@ -19,9 +19,9 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import WordCounts
 from atd_dask.text.options import Source
-from atd_dask.text.readers.contents import Contents, Inputs
+from atd_dask.text.readers.contents import Contents, Inputs, Unread
 from atd_dask.text.readers.counted import CountedCorpus
-from atd_dask.text.readers.files import find_files, look_at_files
+from atd_dask.text.readers.files import find_files, find_size, look_at_files
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -36,6 +36,10 @@ class TextPieces:
     shards: Iterable[Shard]
     corpus: CorpusConfig
     keep_text: bool
+    expected: int | None = None  # number of documents
+
+    def expect(self) -> int | None:
+        return self.expected
 
     def fill(self, spool: CountSpool) -> Iterator[int]:
         held = hold_shards(
@@ -59,7 +63,13 @@ class FilePieces:
     source: Source
     corpus: CorpusConfig
     keep_text: bool
-    contents: Contents
+    expected: Inputs | Unread
+    contents: Contents = field(default_factory=Contents)
+
+    def expect(self) -> int | None:
+        if isinstance(self.expected, Inputs):
+            return self.expected.n_lines
+        return self.contents.expect_lines(self.expected.n_bytes)
 
     def fill(self, spool: CountSpool) -> Iterator[int]:
         held = hold_files(
@@ -83,6 +93,9 @@ class CountedPieces:
     corpus: CountedCorpus
     runner: Runner = field(default_factory=Runner)
 
+    def expect(self) -> int | None:
+        return None
+
     def fill(self, spool: CountSpool) -> Iterator[int]:
         for piece in counted_pieces(self.corpus):
             spool.add(piece)
@@ -90,10 +103,13 @@ class CountedPieces:
 
 
 class Pieces(Protocol):
-    """The pieces of a part; `fill` puts them into a spool, and yields the documents of each."""
+    """The pieces of a part; `fill` puts them into a spool, and yields the documents of each.
+    `expect` estimates the number of all documents, if that is possible already."""
 
     @property
     def runner(self) -> Runner: ...
+
+    def expect(self) -> int | None: ...
 
     def fill(self, spool: CountSpool) -> Iterator[int]: ...
 
@@ -101,14 +117,14 @@ class Pieces(Protocol):
 Gather = Callable[[str, Pieces], CountSpool]
 
 # The inputs of a corpus by part and key. What some contain is only known once they are read.
-CorpusInputs = dict[tuple[str, str], Inputs | None]
+CorpusInputs = dict[tuple[str, str], Inputs | Unread]
 
 
 def look_at_inputs(
     config: RunConfig, progress: Progress, task: Task, *, each: bool
 ) -> CorpusInputs:
     """Look at the inputs of the corpus: at each of them, or only at those that are not hashed as
-    they are read. The others must only be there."""
+    they are read. The others are not read now, but must be there."""
     paths = {
         (part, key): getattr(source, key)
         for part in PARTS
@@ -129,18 +145,8 @@ def look_at_inputs(
         if endings is None or each:
             found[part, key] = look_at_files(path, task.advance, endings)
         else:
-            find_files(path, endings)
-            found[part, key] = None
+            found[part, key] = Unread(sum(map(find_size, find_files(path, endings))))
     return found
-
-
-def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
-    """Estimate the number of documents of a source without reading them."""
-    if source is None or inputs is None:
-        return None
-    if source.format == "text":
-        return inputs.n_files
-    return inputs.n_lines if source.format in ("jsonl", "csv", "tsv") else None
 
 
 def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, CountSpool]:
@@ -176,15 +182,17 @@ def gather_parts(
         if source is not None:
             readers.check_fields(source, config.corpus.text)
             keep_text = config.corpus.keep_text and part == "test"
+            known = inputs.get((part, "path"), Unread(0))
             if source.format in readers.ONCE_FORMATS:
-                contents = Contents()
-                parts[part] = gather(
-                    part, FilePieces(Runner(client), source, config.corpus, keep_text, contents)
-                )
-                inputs[part, "path"] = contents.finish()
+                files = FilePieces(Runner(client), source, config.corpus, keep_text, known)
+                parts[part] = gather(part, files)
+                inputs[part, "path"] = files.contents.finish()
             else:
                 shards = readers.shards(source, config.corpus.text)
-                pieces = TextPieces(Runner(client), shards, config.corpus, keep_text)
+                expected = None
+                if source.format == "text" and isinstance(known, Inputs):
+                    expected = known.n_files
+                pieces = TextPieces(Runner(client), shards, config.corpus, keep_text, expected)
                 parts[part] = gather(part, pieces)
     if "validation" not in parts:
         n_docs = parts["train"].n_docs

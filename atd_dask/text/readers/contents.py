@@ -30,24 +30,24 @@ class ContentReader:
     def __init__(self) -> None:
         self._leaves: list[bytes] = []
         self._leaf = hashlib.sha256()
-        self._size = 0
-        self._n_lines = 0
+        self.size = 0
+        self.n_lines = 0
 
     def see(self, data: bytes) -> None:
-        self._n_lines += count_lines(data)
+        self.n_lines += count_lines(data)
         rest = memoryview(data)
         while rest:
-            some = rest[: LEAF - self._size % LEAF]
+            some = rest[: LEAF - self.size % LEAF]
             self._leaf.update(some)
-            self._size += len(some)
+            self.size += len(some)
             rest = rest[len(some) :]
-            if not self._size % LEAF:
+            if not self.size % LEAF:
                 self._leaves.append(self._leaf.digest())
                 self._leaf = hashlib.sha256()
 
     def finish(self) -> Content:
-        last = [self._leaf.digest()] if self._size % LEAF else []
-        return Content(self._size, self._n_lines, b"".join([*self._leaves, *last]))
+        last = [self._leaf.digest()] if self.size % LEAF else []
+        return Content(self.size, self.n_lines, b"".join([*self._leaves, *last]))
 
 
 def look_at(data: bytes) -> Content:
@@ -71,6 +71,13 @@ class Inputs:
     n_lines: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a path stands for before it is read: the number of bytes of all files."""
+
+    n_bytes: int
+
+
 class Contents:
     """What the files of a path contain. Files and their parts are told in order, which may be the
     order in which they are read."""
@@ -78,23 +85,43 @@ class Contents:
     def __init__(self) -> None:
         self._parts: dict[str, list[Content]] = {}
         self._packed = False
+        self._reader: ContentReader | None = None
+        self._size = self._n_lines = 0
 
     def begin(self, name: str, *, packed: bool = False) -> None:
         """Note that there is another file."""
         self._parts[name] = []
         self._packed |= packed
 
+    def follow(self, reader: ContentReader) -> None:
+        """Note who reads the current file."""
+        self._reader = reader
+
     def add(self, name: str, part: Content) -> None:
         """Note the next part of a file."""
         self._parts[name].append(part)
+        self._reader = None
+        self._size += part.size
+        self._n_lines += part.n_lines
+
+    def expect_lines(self, n_bytes: int) -> int | None:
+        """Estimate the number of lines of all files, which have so many bytes, from those known so
+        far; return None if some are compressed."""
+        size, n_lines = self._size, self._n_lines
+        if self._reader is not None:
+            size += self._reader.size
+            n_lines += self._reader.n_lines
+        if self._packed or not size:
+            return None
+        return round(n_lines * max(n_bytes / size, 1))
 
     def finish(self) -> Inputs:
         content = hashlib.sha256()
         for name, parts in self._parts.items():
             content.update(name.encode() + b"\0" + _join(part.leaves for part in parts))
             content.update(sum(part.size for part in parts).to_bytes(8, "little"))
-        n_lines = sum(part.n_lines for parts in self._parts.values() for part in parts)
-        return Inputs(content.hexdigest(), len(self._parts), None if self._packed else n_lines)
+        n_lines = None if self._packed else self._n_lines
+        return Inputs(content.hexdigest(), len(self._parts), n_lines)
 
 
 def _join(leaves: Iterable[bytes]) -> bytes:

@@ -75,6 +75,7 @@ def shards(
         reader = ContentReader()
         if contents is not None:
             contents.begin(file.name, packed=is_packed(file))
+            contents.follow(reader)
         with open_file(file.url, None if contents is None else reader.see) as stream:
             rows = _read_rows(_Feed(stream, source.encoding, options.max_bytes), source, file.url)
             _, header = next(rows, (1, "no row"))
