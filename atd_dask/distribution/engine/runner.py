@@ -162,7 +162,9 @@ class Runner:
         def fill() -> None:
             nonlocal n_pieces, counted
             if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
-                n_pieces = max(at_least, self.count_slots()) // 2
+                n_threads = self.count_threads()
+                n_pieces = max(at_least, TASKS_PER_THREAD * n_threads) // 2
+                n_pieces = -(-n_pieces // n_threads) * n_threads  # as many for each
                 counted = time.monotonic()
             while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
                 under_way.append(submit(some))
