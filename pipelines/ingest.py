@@ -22,11 +22,13 @@ from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import (
     CorpusSummary,
     describe_corpus,
+    has_note,
     load_corpus,
     reuse_or_make,
     stage_key,
 )
 from atd_dask.text.options import describe_text
+from atd_dask.text.readers.contents import Inputs
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -38,22 +40,27 @@ def ingest(
 ) -> CorpusSummary:
     """Read, count and store the corpus of `config`; return a summary of each part.
 
-    Stores that were made from the same documents in the same way are reused.
+    Stores that were made from the same documents in the same way are reused. If there are none, the
+    documents are not read to find out.
     """
     check_sources(config)
+    layout = RunLayout(config.output)
+    fresh = fresh or not has_note(layout, "ingest")
     with progress.task("look at the documents", unit="bytes") as task:
-        inputs = look_at_inputs(config, progress, task)
-    digests = [given.sha256 for given in inputs.values()]
+        inputs = look_at_inputs(config, progress, task, each=not fresh)
     config = resolve_segmentation(config)
     corpus = as_dict(config.corpus) | {"text": describe_text(config.corpus.text)}
-    key = stage_key(FORMAT, config.seed, corpus, digests)
+
+    def identify() -> str:
+        digests = [given.sha256 for given in inputs.values() if isinstance(given, Inputs)]
+        return stage_key(FORMAT, config.seed, corpus, digests)
+
     make = partial(make_corpus, config, client, progress, inputs)
-    layout = RunLayout(config.output)
     summary: CorpusSummary
     summary, reused = reuse_or_make(
         layout,
         "ingest",
-        key,
+        identify,
         partial(load_corpus, layout),
         make,
         partial(describe_corpus, layout),

@@ -30,7 +30,6 @@ TESTED_BY = {
     "distribution/block_passes": "distribution/test_training.py",
     "distribution/checkpointing": "distribution/test_detection.py",
     "distribution/cluster_search": "distribution/test_detection.py",
-    "distribution/counting": "pipelines/test_ingest.py",
     "distribution/engine/graph": "distribution/test_grids.py",
     "distribution/engine/lazy_client": "pipelines/test_sweep.py",
     "distribution/engine/simulation": "bench/test_simulated_cluster.py",

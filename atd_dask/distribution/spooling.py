@@ -29,6 +29,7 @@ from atd_dask.kernels.copies import (
 from atd_dask.kernels.model import Block
 from atd_dask.text.counting import WordCounts
 from atd_dask.text.lexicon import Encoding, Lexicon, WordCodes
+from atd_dask.text.readers.contents import Content
 
 REPEATED = "its id occurs earlier in the corpus"
 
@@ -51,6 +52,7 @@ class PieceSummary:
     has_texts: bool
     has_dates: bool
     signatures: Signatures | None = None  # of near-duplicates, if they are looked for
+    seen: tuple[str, Content] | None = None  # a file that was read, and what it contains
 
 
 def summarise(counts: WordCounts) -> PieceSummary:
@@ -63,6 +65,7 @@ def summarise(counts: WordCounts) -> PieceSummary:
         counts.skipped,
         batch.texts is not None,
         batch.dates is not None,
+        seen=counts.seen,
     )
 
 

@@ -12,14 +12,18 @@ from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import PARTS, Copies
 from atd_dask.kernels.jit import STORE
 from atd_dask.stages.checks import check_batch, check_documents, warn_of_unseen
-from atd_dask.stages.reading import Pieces, expect_documents, gather_dataset, gather_parts
+from atd_dask.stages.reading import (
+    CorpusInputs,
+    Pieces,
+    gather_dataset,
+    gather_parts,
+)
 from atd_dask.stages.storing import choose_vocabulary, look_for_copies, store_parts, store_texts
 from atd_dask.stages.text_settings import lacks_segmentation, resolve_language
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.stage_notes import CorpusSummary
 from atd_dask.text import datasets
 from atd_dask.text.lexicon import Lexicon
-from atd_dask.text.readers.files import Inputs
 from atd_dask.text.segmentation import MISSING
 
 if TYPE_CHECKING:
@@ -28,19 +32,20 @@ if TYPE_CHECKING:
 
 
 def make_corpus(
-    config: RunConfig, client: Client, progress: Progress, inputs: dict[tuple[str, str], Inputs]
+    config: RunConfig, client: Client, progress: Progress, inputs: CorpusInputs
 ) -> CorpusSummary:
-    """Make the stores of all parts, and return a summary of each."""
+    """Make the stores of all parts, and return a summary of each. What the inputs contain that are
+    hashed as they are read is noted in `inputs`."""
     config = resolve_language(config, progress)
     lexicon = Lexicon()
     with ExitStack() as scratch:
 
         def gather(name: str, pieces: Pieces) -> CountSpool:
             spool = scratch.enter_context(closing(CountSpool(lexicon, pieces.runner)))
-            source = getattr(config.corpus, name, None)
-            total = expect_documents(source, inputs.get((name, "path")))
-            with progress.task(f"read {name}", total, "documents", STORE.is_compiling) as task:
+            is_compiling = STORE.is_compiling
+            with progress.task(f"read {name}", pieces.expect(), "documents", is_compiling) as task:
                 for n_docs in pieces.fill(spool):
+                    task.total = pieces.expect()
                     task.advance(n_docs)
             check_documents(config, name, spool, progress)
             return spool
@@ -49,7 +54,7 @@ def make_corpus(
         if config.corpus.dataset in datasets.NAMES:
             parts = gather_dataset(config, client, gather)
         else:
-            parts, vocabulary = gather_parts(config, client, gather)
+            parts, vocabulary = gather_parts(config, client, gather, inputs)
         for part in parts.values():
             scratch.enter_context(closing(part))
         if lacks_segmentation(config.corpus.text, lexicon.words()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from atd_dask.config.run_config import CorpusConfig, RunConfig
-from atd_dask.distribution.counting import hold_shards
+from atd_dask.distribution.counting import hold_files, hold_shards
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.spooling import CountSpool
@@ -19,8 +19,9 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.text import datasets, readers, synthetic
 from atd_dask.text.counting import WordCounts
 from atd_dask.text.options import Source
+from atd_dask.text.readers.contents import Contents, Inputs, Unread
 from atd_dask.text.readers.counted import CountedCorpus
-from atd_dask.text.readers.files import Inputs, look_at_files
+from atd_dask.text.readers.files import find_files, find_size, look_at_files
 
 if TYPE_CHECKING:
     from atd_dask.distribution.engine.clients import Client
@@ -35,6 +36,10 @@ class TextPieces:
     shards: Iterable[Shard]
     corpus: CorpusConfig
     keep_text: bool
+    expected: int | None = None  # number of documents
+
+    def expect(self) -> int | None:
+        return self.expected
 
     def fill(self, spool: CountSpool) -> Iterator[int]:
         held = hold_shards(
@@ -50,11 +55,46 @@ class TextPieces:
 
 
 @dataclass(frozen=True)
+class FilePieces:
+    """The files of a source, which are read once and hashed on the way; their text is counted on
+    the workers and stays there."""
+
+    runner: Runner
+    source: Source
+    corpus: CorpusConfig
+    keep_text: bool
+    expected: Inputs | Unread
+    contents: Contents = field(default_factory=Contents)
+
+    def expect(self) -> int | None:
+        if isinstance(self.expected, Inputs):
+            return self.expected.n_lines
+        return self.contents.expect_lines(self.expected.n_bytes)
+
+    def fill(self, spool: CountSpool) -> Iterator[int]:
+        held = hold_files(
+            self.runner,
+            readers.pieces(self.source, self.corpus.text, self.contents),
+            self.source,
+            self.corpus.text,
+            self.contents,
+            keep_text=self.keep_text,
+            sign=self.corpus.copies != "keep",
+        )
+        for handle, summary in held:
+            spool.note(handle, summary)
+            yield len(summary.ids) + sum(skip.times for skip in summary.skipped)
+
+
+@dataclass(frozen=True)
 class CountedPieces:
     """Counts that are read here."""
 
     corpus: CountedCorpus
     runner: Runner = field(default_factory=Runner)
+
+    def expect(self) -> int | None:
+        return None
 
     def fill(self, spool: CountSpool) -> Iterator[int]:
         for piece in counted_pieces(self.corpus):
@@ -63,21 +103,28 @@ class CountedPieces:
 
 
 class Pieces(Protocol):
-    """The pieces of a part; `fill` puts them into a spool, and yields the documents of each."""
+    """The pieces of a part; `fill` puts them into a spool, and yields the documents of each.
+    `expect` estimates the number of all documents, if that is possible already."""
 
     @property
     def runner(self) -> Runner: ...
+
+    def expect(self) -> int | None: ...
 
     def fill(self, spool: CountSpool) -> Iterator[int]: ...
 
 
 Gather = Callable[[str, Pieces], CountSpool]
 
+# The inputs of a corpus by part and key. What some contain is only known once they are read.
+CorpusInputs = dict[tuple[str, str], Inputs | Unread]
+
 
 def look_at_inputs(
-    config: RunConfig, progress: Progress, task: Task
-) -> dict[tuple[str, str], Inputs]:
-    """Look at every input of the corpus; return them by part and key."""
+    config: RunConfig, progress: Progress, task: Task, *, each: bool
+) -> CorpusInputs:
+    """Look at the inputs of the corpus: at each of them, or only at those that are not hashed as
+    they are read. The others are not read now, but must be there."""
     paths = {
         (part, key): getattr(source, key)
         for part in PARTS
@@ -87,20 +134,19 @@ def look_at_inputs(
     if config.corpus.dataset in datasets.NAMES:
         located = datasets.locate(config.corpus.dataset, config.corpus.path, progress.say)
         paths[config.corpus.dataset, "path"] = located.path
-    return {
-        place: look_at_files(path, task.advance)
-        for place, path in paths.items()
-        if path is not None
-    }
-
-
-def expect_documents(source: Source | None, inputs: Inputs | None) -> int | None:
-    """Estimate the number of documents of a source without reading them."""
-    if source is None or inputs is None:
-        return None
-    if source.format == "text":
-        return inputs.n_files
-    return inputs.n_lines if source.format in ("jsonl", "csv", "tsv") else None
+    found: CorpusInputs = {}
+    for (part, key), path in paths.items():
+        if path is None:
+            continue
+        source = getattr(config.corpus, part, None)
+        endings = None
+        if key == "path" and source is not None and source.format in readers.ONCE_FORMATS:
+            endings = readers.find_endings(source)
+        if endings is None or each:
+            found[part, key] = look_at_files(path, task.advance, endings)
+        else:
+            found[part, key] = Unread(sum(map(find_size, find_files(path, endings))))
+    return found
 
 
 def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[str, CountSpool]:
@@ -119,10 +165,10 @@ def gather_dataset(config: RunConfig, client: Client, gather: Gather) -> dict[st
 
 
 def gather_parts(
-    config: RunConfig, client: Client, gather: Gather
+    config: RunConfig, client: Client, gather: Gather, inputs: CorpusInputs
 ) -> tuple[dict[str, CountSpool], Sequence[str] | None]:
     """Read the source of each part, and return the vocabulary if train has one. Without a source
-    for validation, a share of train is held out."""
+    for validation, a share of train is held out. What is hashed on the way is noted in `inputs`."""
     parts: dict[str, CountSpool] = {}
     vocabulary: Sequence[str] | None = None
     for part in PARTS:
@@ -135,10 +181,19 @@ def gather_parts(
         source: Source | None = getattr(config.corpus, part)
         if source is not None:
             readers.check_fields(source, config.corpus.text)
-            shards = readers.shards(source, config.corpus.text)
             keep_text = config.corpus.keep_text and part == "test"
-            pieces = TextPieces(Runner(client), shards, config.corpus, keep_text)
-            parts[part] = gather(part, pieces)
+            known = inputs.get((part, "path"), Unread(0))
+            if source.format in readers.ONCE_FORMATS:
+                files = FilePieces(Runner(client), source, config.corpus, keep_text, known)
+                parts[part] = gather(part, files)
+                inputs[part, "path"] = files.contents.finish()
+            else:
+                shards = readers.shards(source, config.corpus.text)
+                expected = None
+                if source.format == "text" and isinstance(known, Inputs):
+                    expected = known.n_files
+                pieces = TextPieces(Runner(client), shards, config.corpus, keep_text, expected)
+                parts[part] = gather(part, pieces)
     if "validation" not in parts:
         n_docs = parts["train"].n_docs
         aside = np.zeros(n_docs, dtype=np.bool_)

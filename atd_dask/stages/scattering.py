@@ -8,7 +8,7 @@ until a second task joins it with what the neighbours have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice
@@ -106,7 +106,8 @@ def write_documents(
     for runner, group in groupby(writings, lambda writing: writing.documents.runner):
         some = list(group)
         owners = [writing for writing in some for _ in writing.documents.sizes(writing.encoding)]
-        questions = _call(meanwhile, AT_ONCE // 2, chain.from_iterable(map(_ask, some)))
+        actions = [*(writing.writer.lay_out for writing in some), meanwhile]
+        questions = _call(actions, AT_ONCE // 2, chain.from_iterable(map(_ask, some)))
         meanwhile = _do_nothing  # once
         answers = runner.combine(write_joints, None, questions, AT_ONCE)
         for writing, (numbers, records) in zip(owners, answers, strict=True):
@@ -117,12 +118,14 @@ def write_documents(
         _close(runner, some)
 
 
-def _call(action: Callable[[], None], after: int, items: Iterator[Any]) -> Iterator[Any]:
-    """Yield all items; between them, call `action` once. By then workers have work, and this
+def _call(actions: Iterable[Callable[[], None]], after: int, items: Iterable[Any]) -> Iterator[Any]:
+    """Yield all items; between them, call each action once. By then workers have work, and this
     process would only wait."""
-    yield from islice(items, after)
-    action()
-    yield from items
+    rest = iter(items)
+    yield from islice(rest, after)
+    for action in actions:
+        action()
+    yield from rest
 
 
 def _do_nothing() -> None:
@@ -179,7 +182,9 @@ def _close(runner: Runner, writings: Sequence[Writing]) -> None:
                 elif path not in writing.records:
                     rest.append((size, writing, path, chunks))
     rest.sort(key=lambda given: -given[0])
-    questions = [(chunks, path, size) for size, _, path, chunks in rest]
+    arrays = ((chunks, path, size) for size, _, path, chunks in rest)
+    actions = [writing.writer.complete for writing in writings]
+    questions = _call(actions, runner.count_threads(), arrays)
     for (_, writing, path, _), record in zip(
         rest, runner.map(hash_array, None, questions), strict=True
     ):

@@ -139,11 +139,14 @@ class CorpusWriter:
     def __enter__(self) -> Self:
         self._group.__enter__()
         try:
-            self._lay_out()
+            self._begin()
         except BaseException:
             self._group.__exit__(None, None, None)
             raise
         return self
+
+    def _begin(self) -> None:
+        self._lay_out()
 
     def _lay_out(self) -> None:
         group = self._group
@@ -208,10 +211,12 @@ class CorpusWriter:
         try:
             if error is None:
                 self._finish()
+                self._group.seal(self._totals)
         finally:
             self._group.__exit__(kind, error, trace)
 
     def _finish(self) -> None:
+        """Write what is known once all documents are."""
         self._counts.finish(self._n_docs)
         self._unseen.finish(self._n_docs)
         starts = self._blocks.finish(self._n_docs)
@@ -230,7 +235,7 @@ class CorpusWriter:
             counts["copies"] = self._write_copies(given() if callable(given) else given)
         if self._dated:
             counts["dated"] = self._n_dated
-        self._group.seal(counts)
+        self._totals = counts
 
     def _write_copies(self, copies: Copies) -> int:
         """Write the near-duplicates, and return how many there are."""
@@ -271,15 +276,43 @@ class ScatteredCorpusWriter(CorpusWriter):
     (`append_numbers`), and the record of each large array (`close`).
     """
 
+    def _begin(self) -> None:
+        self._is_laid_out = self._is_complete = False
+
+    def lay_out(self) -> None:
+        """Add all arrays. The large ones may be written before, so this can wait until those who
+        write them are busy."""
+        if not self._is_laid_out:
+            self._is_laid_out = True
+            self._lay_out()
+
     def _add_values(self) -> None:
         for path, (dtype, chunk, attributes) in _list_arrays().items():
             self._group.chunked(path, dtype, chunk, attributes)
 
     def chunk_writer(self) -> ChunkWriter:
-        return self._group.chunk_writer()
+        arrays = {path: (dtype, chunk) for path, (dtype, chunk, _) in _list_arrays().items()}
+        return self._group.chunk_writer(arrays)
+
+    def append_numbers(self, rows: RowNumbers) -> None:
+        self.lay_out()
+        super().append_numbers(rows)
+
+    def complete(self) -> None:
+        """Write all but the records of the large arrays, once the numbers of all documents are
+        known: so little is left to do at the end."""
+        if not self._is_complete:
+            self._is_complete = True
+            self.lay_out()
+            super()._finish()
+            self._group.flush()
 
     def close(self, path: str, record: ArrayRecord) -> None:
+        self.lay_out()
         self._group.close(path, record)
+
+    def _finish(self) -> None:
+        self.complete()
 
 
 def _check_counts(

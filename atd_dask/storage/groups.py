@@ -170,7 +170,6 @@ class GroupWriter:
         self._arrays: dict[str, zarr.Array[Any]] = {}
         self._streams: dict[str, ArrayStream] = {}
         self._records: dict[str, ArrayRecord] = {}
-        self._chunked: dict[str, tuple[np.dtype[Any], int]] = {}
 
     def __enter__(self) -> Self:
         self._partial: Partial | None = Partial(self._target)
@@ -224,11 +223,23 @@ class GroupWriter:
         """Add an array of one dimension whose chunks come from the `ChunkWriter`, and whose record
         from `close`."""
         self._create(path, (0,), dtype, (chunk,), attributes)
-        self._chunked[path] = (dtype, chunk)
 
-    def chunk_writer(self) -> ChunkWriter:
+    def chunk_writer(self, arrays: Mapping[str, tuple[np.dtype[Any], int]]) -> ChunkWriter:
+        """Return what writes the chunks of some arrays, with their types and lengths of chunks."""
         assert self._partial is not None
-        return ChunkWriter(self._partial.location, dict(self._chunked))
+        return ChunkWriter(self._partial.location, dict(arrays))
+
+    def flush(self) -> None:
+        """Write what streams still hold, and have the disk take what is there: less is left to wait
+        for when the store is sealed."""
+        assert self._partial is not None
+        self._finish_streams()
+        self._partial.flush()
+
+    def _finish_streams(self) -> None:
+        for path, stream in self._streams.items():
+            self._records[path] = stream.finish()
+        self._streams = {}
 
     def close(self, path: str, record: ArrayRecord) -> None:
         """Note that all chunks of an array are written."""
@@ -250,8 +261,7 @@ class GroupWriter:
     def seal(self, counts: Mapping[str, int]) -> None:
         """Finish every stream, write the manifest and move the store to its location."""
         assert self._partial is not None
-        for path, stream in self._streams.items():
-            self._records[path] = stream.finish()
+        self._finish_streams()
         metadata = self._write_metadata(self._partial.location)
         names = set(metadata).union(*(chunk_keys(p, a) for p, a in self._arrays.items()))
         manifest = Manifest(self._format, dict(counts), self._records, metadata)

@@ -243,6 +243,11 @@ class Partial:
     def _fresh(self) -> Location:
         return self.target.sibling(f".{self.target.name}.partial-{secrets.token_hex(8)}")
 
+    def flush(self) -> None:
+        """Have a local disk take what was written so far."""
+        if self.location.local:
+            _flush_folder(Path(self.location.url))
+
     def publish(self, names: Collection[str], manifest: bytes) -> None:
         """Move the files to their location, replacing an older store, and clean up around it."""
         self.target.check_replaceable()

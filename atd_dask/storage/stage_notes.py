@@ -92,7 +92,7 @@ class ModelSummary(JsonRecord):
 def reuse_or_make(
     layout: RunLayout,
     stage: str,
-    key: str,
+    key: str | Callable[[], str],
     load: Callable[[JsonObject], T | None],
     make: Callable[[], T],
     describe: Callable[[T], JsonObject],
@@ -108,7 +108,8 @@ def reuse_or_make(
     layout
         The folder with the note of the stage.
     key
-        The identity of the stage, from `stage_key`.
+        The identity of the stage, from `stage_key`; or a function that returns it, which may know
+        it only after `make` if nothing is reused (`fresh`).
     load
         Loads what was made before, from the note; returns None if it is incomplete.
     make
@@ -126,7 +127,7 @@ def reuse_or_make(
         What the stage makes, and whether it was reused.
     """
     try:
-        note = None if fresh else finished_stage(layout.folder, stage, key)
+        note = None if fresh else finished_stage(layout.folder, stage, _find_key(key))
         kept = None if note is None else load(note)
     except DamagedStoreError as error:
         warn(f"{error}: running {stage} again")
@@ -136,8 +137,18 @@ def reuse_or_make(
     if kept is not None:
         return kept, True
     made = make()
-    finish_stage(layout.folder, stage, key, describe(made))
+    finish_stage(layout.folder, stage, _find_key(key), describe(made))
     return made, False
+
+
+def _find_key(key: str | Callable[[], str]) -> str:
+    return key() if callable(key) else key
+
+
+def has_note(layout: RunLayout, stage: str) -> bool:
+    """Return whether there is a note of a stage, in whatever state."""
+    folder, _, name = layout.stage_note(stage).rpartition("/")
+    return name in Location.of(folder).names()
 
 
 def load_corpus(layout: RunLayout, note: JsonObject) -> CorpusSummary:

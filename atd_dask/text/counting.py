@@ -19,6 +19,7 @@ from atd_dask.documents import NO_DATE, CountBatch, Shard, Skipped
 from atd_dask.kernels.copies import Hashes, make_word_keys
 from atd_dask.kernels.letter_runs import FIRST_PLACE, TokenTable
 from atd_dask.text.options import TextOptions
+from atd_dask.text.readers.contents import Content
 from atd_dask.text.readers.files import clean_labels, clean_text
 from atd_dask.text.words import MAX_LETTERS, Tokeniser
 
@@ -44,6 +45,7 @@ class WordCounts:
     batch: CountBatch
     skipped: Sequence[Skipped] = ()
     keys: Hashes | None = None  # words: a hash of each; made when needed if missing
+    seen: tuple[str, Content] | None = None  # a file that was read, and what it contains
 
     def find_keys(self) -> Hashes:
         return make_word_keys(self.words) if self.keys is None else self.keys

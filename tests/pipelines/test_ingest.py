@@ -10,7 +10,9 @@ import pytest
 from atd_dask.cli.outputs import make_progress
 from atd_dask.config.loader import load
 from atd_dask.errors import InputError
+from atd_dask.pipelines import ingest as stage
 from atd_dask.pipelines.ingest import ingest
+from atd_dask.stages import reading
 from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.stage_notes import TextsSummary
@@ -103,6 +105,57 @@ def test_stores_of_the_same_documents_are_left_as_they_are(tmp_path, client, doc
     assert changed["test"].ids() == ["x"]
     _, other = make(tmp_path, client, JSONL, "corpus.text.min_document_frequency=1")
     assert "tea" in other["train"].vocabulary
+
+
+def test_the_documents_are_only_read_to_compare_them_if_there_are_stores(
+    tmp_path, client, documents, monkeypatch
+):
+    looked = []
+    look = reading.look_at_files
+
+    def watch(path, *others):
+        looked.append(path.rpartition("/")[2])
+        return look(path, *others)
+
+    monkeypatch.setattr(reading, "look_at_files", watch)
+    first, _ = make(tmp_path, client, JSONL)
+    assert looked == []
+    note = (tmp_path / "out/stages/ingest.json").read_bytes()
+    again, _ = make(tmp_path, client, JSONL)
+    assert looked == ["train.jsonl", "validation.jsonl", "test.jsonl"]
+    assert again == first
+    make(tmp_path, client, JSONL, fresh=True)
+    assert len(looked) == 3
+    assert (tmp_path / "out/stages/ingest.json").read_bytes() == note
+
+
+def test_stores_are_known_by_the_documents_that_were_read(tmp_path, client, documents, monkeypatch):
+    make(tmp_path, client, JSONL)
+    look = stage.look_at_inputs
+
+    def look_and_change(*given, **options):
+        found = look(*given, **options)
+        write_jsonl(tmp_path / "test.jsonl", [{"id": "late", "text": "beans"}])
+        return found
+
+    write_jsonl(tmp_path / "test.jsonl", [{"id": "early", "text": "beans"}])
+    monkeypatch.setattr(stage, "look_at_inputs", look_and_change)
+    _, stores = make(tmp_path, client, JSONL)
+    assert stores["test"].ids() == ["late"]
+    monkeypatch.undo()
+    inode = (tmp_path / "out/corpus/test.zarr").stat().st_ino
+    make(tmp_path, client, JSONL)
+    assert (tmp_path / "out/corpus/test.zarr").stat().st_ino == inode
+    # Of the same size: nothing but the content tells.
+    write_jsonl(tmp_path / "test.jsonl", [{"id": "soon", "text": "beans"}])
+    _, stores = make(tmp_path, client, JSONL)
+    assert stores["test"].ids() == ["soon"]
+
+
+def test_a_missing_batch_is_told_before_anything_is_read(tmp_path, client, documents, monkeypatch):
+    monkeypatch.setattr(stage, "make_corpus", None)
+    with pytest.raises(InputError, match=r"missing/test\.jsonl must exist to be read"):
+        make(tmp_path, client, JSONL, "corpus.test.path=memory://missing/test.jsonl")
 
 
 def test_a_damaged_store_is_made_again(tmp_path, client, documents):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TASKS_PER_THREAD = 3
 PIECE_BYTES = 2**22  # of one message; the scheduler does nothing else while it reads one
+LITTLE_BYTES = 2**12  # that go along with every task
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of the cluster
 
 
@@ -99,22 +100,26 @@ class Runner:
         step: Callable[..., Any],
         summarise: Callable[[Any], Any],
         shared: Any,
-        pieces: Iterable[Any],
+        rows: Iterable[Sequence[Any]],
+        priority: int = 0,
     ) -> Generator[tuple[Any, Any], None, None]:
-        """Compute step(shared, piece) for every piece, and leave the result where it is computed;
-        yield its handle and summarise(result), in order, with a bound on the tasks under way."""
+        """Compute step(shared, *row) for every row, and leave the result where it is computed;
+        yield its handle and summarise(result), in order, with a bound on the tasks under way. Rows
+        may have handles too."""
         if self.client is None:
-            for piece in pieces:
-                result = step(shared, piece)
+            for row in rows:
+                result = step(shared, *row)
                 yield result, summarise(result)
             return
-        held = self._hold(step, shared)
+        # Tasks are drawn to where their arguments are: the first ones would all go to one worker.
+        held = shared if _is_little(shared) else self._hold(step, shared)
 
         def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            kept = self._submit_all(step, [(held, piece) for piece in some])
-            return kept, self._submit_all(summarise, [(one,) for one in kept], priority=1)
+            kept = self._submit_all(step, [(held, *row) for row in some], priority=priority)
+            summaries = self._submit_all(summarise, [(one,) for one in kept], priority=priority + 1)
+            return kept, summaries
 
-        yield from self._stream(submit, pieces)
+        yield from self._stream(submit, rows)
 
     def combine(
         self,
@@ -157,7 +162,9 @@ class Runner:
         def fill() -> None:
             nonlocal n_pieces, counted
             if time.monotonic() - counted >= SECONDS_BETWEEN_COUNTS:
-                n_pieces = max(at_least, self.count_slots()) // 2
+                n_threads = self.count_threads()
+                n_pieces = max(at_least, TASKS_PER_THREAD * n_threads) // 2
+                n_pieces = -(-n_pieces // n_threads) * n_threads  # as many for each
                 counted = time.monotonic()
             while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
                 under_way.append(submit(some))
@@ -416,6 +423,14 @@ class Runner:
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
     """Run step() once on every current worker."""
     client.run(step)
+
+
+def _is_little(value: Any) -> bool:
+    """Return whether a value can go along with every task: small, and without arrays, which would
+    arrive unaligned."""
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+    return not buffers and len(packed) <= LITTLE_BYTES
 
 
 def _name(step: Callable[..., Any]) -> str:

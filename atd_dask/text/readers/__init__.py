@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
 
 if TYPE_CHECKING:
     from atd_dask.documents import Shard
+    from atd_dask.text.readers.contents import Contents
     from atd_dask.text.readers.counted import CountedCorpus
     from atd_dask.text.readers.files import File
+    from atd_dask.text.readers.jsonl import WholeFile
+    from atd_dask.text.readers.ranges import FileRange
+
+    # A part of a file that is there, or that somebody has to read.
+    Piece: TypeAlias = Shard | WholeFile | FileRange
 
 TEXT_FORMATS = frozenset({"csv", "jsonl", "newsgroups", "parquet", "reuters", "text", "tsv"})
 COUNT_FORMATS = frozenset({"ldac", "npz"})
+# Formats whose files are read once by ingest, and hashed on the way.
+ONCE_FORMATS = frozenset({"csv", "jsonl", "tsv"})
 # Formats whose files can be read independently of each other.
 FILE_FORMATS = frozenset({"csv", "jsonl", "parquet", "text", "tsv"})
 
@@ -37,6 +45,33 @@ def shards(
     check_encoding(source)
     choice = {} if wanted is None else {"wanted": wanted}
     return _find_reader(source.format)(source, _path(source), options, **choice)
+
+
+def pieces(source: Source, options: TextOptions, contents: Contents) -> Iterator[Piece]:
+    """Yield what makes up the files of a source of one of `ONCE_FORMATS`: shards, and where to read
+    those files that somebody else is to read. `contents` is told of all files, and what those
+    contain that are read here."""
+    from atd_dask.text.readers.records import check_encoding
+
+    check_encoding(source)
+    if source.format == "jsonl":
+        from atd_dask.text.readers import jsonl
+
+        return jsonl.pieces(source, _path(source), options, contents)
+    from atd_dask.text.readers import tables
+
+    return tables.shards(source, _path(source), options, contents=contents)
+
+
+def find_endings(source: Source) -> tuple[str, ...]:
+    """Return how the files of a folder end that are read as one of `ONCE_FORMATS`."""
+    if source.format == "jsonl":
+        from atd_dask.text.readers import jsonl
+
+        return jsonl.ENDINGS
+    from atd_dask.text.readers import tables
+
+    return tables.find_endings(source)
 
 
 def _find_reader(format: str) -> Callable[..., Iterator[Shard]]:

@@ -7,7 +7,6 @@ Paths are local, or any URL that fsspec supports.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 import fsspec
-import numpy as np
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from atd_dask.errors import InputError
 from atd_dask.outages import explain_outage
+from atd_dask.text.readers.contents import ContentReader, Contents, Inputs, count_lines
 
 BLOCK = 2**20
 PIECE = 4 * 2**20
@@ -101,48 +100,64 @@ def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
             yield from _walk(fs, root, entry["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The content that a path stands for: a SHA-256 of the names and bytes of all files, the number
-    of files, and the number of lines unless some are compressed."""
-
-    sha256: str
-    n_files: int
-    n_lines: int | None
-
-
-def look_at_files(path: str, advance: Callable[[int], None]) -> Inputs:
-    """Read all files that `path` stands for; `advance` is called with the number of bytes read."""
+def look_at_files(
+    path: str, advance: Callable[[int], None], endings: tuple[str, ...] | None = None
+) -> Inputs:
+    """Read all files that `path` stands for, in a folder only those with these endings if there are
+    any; `advance` is called with the number of bytes read."""
     fs, root = open_filesystem(path)
     with reachable(path):
-        is_folder = fs.isdir(root)
-    files = [file for file, _ in walk_files(path)] if is_folder else find_files(path, ())
-    content = hashlib.sha256()
-    n_lines = 0
+        is_tree = endings is None and fs.isdir(root)
+    files = [file for file, _ in walk_files(path)] if is_tree else find_files(path, endings or ())
+    contents = Contents()
     for file in files:
-        size = 0
-        content.update(file.name.encode() + b"\0")
+        reader = ContentReader()
+        contents.begin(file.name, packed=is_packed(file))
         with readable(file.url), fsspec.open(file.url, "rb") as stream:
             for block in read_blocks(stream):
-                content.update(block)
-                size += len(block)
-                n_lines += count_lines(block)
-        content.update(size.to_bytes(8, "little"))
-        advance(size)
-    packed = any(file.url.lower().endswith(_GZIP) for file in files)
-    return Inputs(content.hexdigest(), len(files), None if packed else n_lines)
+                reader.see(block)
+        content = reader.finish()
+        contents.add(file.name, content)
+        advance(content.size)
+    return contents.finish()
+
+
+def is_packed(file: File) -> bool:
+    return file.url.lower().endswith(_GZIP)
+
+
+def find_size(file: File) -> int:
+    """Return the number of bytes of a file."""
+    with readable(file.url), fsspec.open(file.url, "rb") as stream:
+        return int(stream.seek(0, 2))
 
 
 @contextmanager
-def open_file(url: str) -> Iterator[IO[bytes]]:
+def open_file(url: str, see: Callable[[bytes], None] | None = None) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressing it if its name says that it is a gzip file. Raises
-    InputError if it cannot be opened or read to its end."""
+    InputError if it cannot be opened or read to its end. `see` is called with the bytes as they
+    are read from the file, in order: it must be read from beginning to end."""
     with readable(url), fsspec.open(url, "rb") as file:
+        if see is not None:
+            file = _Seen(file, see)
         if url.lower().endswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield cast(IO[bytes], unpacked)
         else:
             yield file
+
+
+class _Seen:
+    """A file that is read from beginning to end, while somebody looks on."""
+
+    def __init__(self, file: IO[bytes], see: Callable[[bytes], None]) -> None:
+        self._file = file
+        self._see = see
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._see(data)
+        return data
 
 
 @contextmanager
@@ -253,11 +268,6 @@ def cut_pieces(file: IO[bytes], max_bytes: int) -> Iterator[tuple[int, bytes]]:
         held = held[: max_bytes + 1]
     if held:
         yield number, held
-
-
-def count_lines(data: bytes) -> int:
-    """Return how many lines end in `data`; many times faster than `bytes.count`."""
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
 
 
 def _url(fs: Any, path: str, given: str | None = None) -> str:

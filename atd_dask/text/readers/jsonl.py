@@ -6,22 +6,32 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import IO
 
 from atd_dask.documents import Document, Skipped
 from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.readers.contents import (
+    Content,
+    ContentReader,
+    Contents,
+    count_lines,
+    look_at,
+)
 from atd_dask.text.readers.files import (
     PIECE,
     File,
     clean_text,
-    count_lines,
     cut_pieces,
     find_files,
+    find_size,
+    is_packed,
     open_file,
     read_blocks,
     split_lines,
     want_all,
 )
+from atd_dask.text.readers.ranges import Cut, FileRange, cut_file
 from atd_dask.text.readers.records import TOO_LARGE, make_document
 
 ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -48,7 +58,7 @@ class Lines:
 
     def read(self) -> Iterator[Document | Skipped]:
         if self.data is not None:
-            yield from self._documents([self.data])
+            yield from self._documents(read_blocks(BytesIO(self.data)))
             return
         with open_file(self.file.url) as file:
             file.seek(self.start)
@@ -96,6 +106,59 @@ def shards(
                     start = stop
 
 
+@dataclass(frozen=True)
+class WholeFile:
+    """A small plain file, which a worker reads."""
+
+    range: FileRange
+    source: Source
+    max_bytes: int
+
+    def load(self) -> tuple[Lines, Content]:
+        """Read the file; return its lines, and what it contains."""
+        data = self.range.read()
+        file = self.range.file
+        return Lines(file, self.source, self.max_bytes, 1, data=data), look_at(data)
+
+
+@dataclass(frozen=True)
+class CutLines:
+    """Lines of a large plain file, without the bytes of their range."""
+
+    cut: Cut
+    source: Source
+    max_bytes: int
+
+    def take(self, data: bytes) -> Lines:
+        """Return the lines, given the bytes of the range."""
+        file, first_line = self.cut.range.file, self.cut.first_line
+        return Lines(file, self.source, self.max_bytes, first_line, data=self.cut.take(data))
+
+
+def pieces(
+    source: Source, path: str, options: TextOptions, contents: Contents
+) -> Iterator[Lines | WholeFile | FileRange]:
+    """Yield what makes up all files, in order, so that each is read once: the lines of a compressed
+    file, which is read here, and for a plain one where to read it, as a whole or in ranges.
+    `contents` is told of all files, but only what those contain that are read here."""
+    for file in find_files(path, ENDINGS):
+        packed = is_packed(file)
+        contents.begin(file.name, packed=packed)
+        if packed:
+            reader = ContentReader()
+            with open_file(file.url, reader.see) as stream:
+                for first_line, data in cut_pieces(stream, options.max_bytes):
+                    yield Lines(file, source, options.max_bytes, first_line, data=data)
+            contents.add(file.name, reader.finish())
+        else:
+            size = find_size(file)
+            ranges = cut_file(file, size, _choose_size(size))
+            if len(ranges) == 1:
+                yield WholeFile(ranges[0], source, options.max_bytes)
+            else:
+                yield from ranges
+
+
 def read_records(path: str, source: Source, options: TextOptions) -> Iterator[dict[str, object]]:
     """Yield the objects of all files, to look at their fields; anything else is ignored."""
     for file in find_files(path, ENDINGS):
@@ -112,7 +175,7 @@ def read_records(path: str, source: Source, options: TextOptions) -> Iterator[di
 def _find_ends(stream: IO[bytes]) -> Iterator[tuple[int, int]]:
     """Yield where pieces of whole lines end, each with the number of its first line. Large files
     have larger pieces, which cost Dask less."""
-    size = min(max(stream.seek(0, 2) // MOST_PIECES, 2 * PIECE), 4 * PIECE)
+    size = _choose_size(stream.seek(0, 2))
     stream.seek(0)
     first_line, offset, stop = 1, 0, 0
     for block in iter(lambda: stream.read(size), b""):
@@ -124,3 +187,8 @@ def _find_ends(stream: IO[bytes]) -> Iterator[tuple[int, int]]:
         offset += len(block)
     if offset > stop:
         yield first_line, offset
+
+
+def _choose_size(n_bytes: int) -> int:
+    """Return the size of the pieces of a file."""
+    return min(max(n_bytes // MOST_PIECES, 2 * PIECE), 4 * PIECE)

@@ -14,11 +14,13 @@ from typing import IO
 from atd_dask.documents import Document, Skipped
 from atd_dask.errors import InputError
 from atd_dask.text.options import Source, TextOptions
+from atd_dask.text.readers.contents import ContentReader, Contents
 from atd_dask.text.readers.files import (
     PIECE,
     File,
     clean_text,
     find_files,
+    is_packed,
     open_file,
     read_blocks,
     split_lines,
@@ -58,14 +60,23 @@ class Rows:
 
 
 def shards(
-    source: Source, path: str, options: TextOptions, wanted: Callable[[File], bool] = want_all
+    source: Source,
+    path: str,
+    options: TextOptions,
+    wanted: Callable[[File], bool] = want_all,
+    contents: Contents | None = None,
 ) -> Iterator[Rows]:
-    """Yield groups of rows of every file. Empty lines are ignored."""
+    """Yield groups of rows of every file. Empty lines are ignored. `contents` is told what the
+    files contain."""
     # The limit of the csv module applies to the whole process and is too low for documents, so it
     # is raised. `_Feed` enforces the limit for whole rows.
     csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
-    for file in filter(wanted, find_files(path, (f".{source.format}", f".{source.format}.gz"))):
-        with open_file(file.url) as stream:
+    for file in filter(wanted, find_files(path, find_endings(source))):
+        reader = ContentReader()
+        if contents is not None:
+            contents.begin(file.name, packed=is_packed(file))
+            contents.follow(reader)
+        with open_file(file.url, None if contents is None else reader.see) as stream:
             rows = _read_rows(_Feed(stream, source.encoding, options.max_bytes), source, file.url)
             _, header = next(rows, (1, "no row"))
             if isinstance(header, str):
@@ -73,6 +84,12 @@ def shards(
             check_columns(header, source, f"the header of {file.url}")
             for group in _group(rows):
                 yield Rows(file, source, header, group)
+        if contents is not None:
+            contents.add(file.name, reader.finish())
+
+
+def find_endings(source: Source) -> tuple[str, ...]:
+    return f".{source.format}", f".{source.format}.gz"
 
 
 class _TooLargeError(Exception):

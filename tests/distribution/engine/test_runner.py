@@ -5,9 +5,12 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from distributed import get_worker
 
 from atd_dask.distribution.engine.runner import (
+    LITTLE_BYTES,
     Runner,
+    _is_little,
     align_arrays,
     align_where_needed,
     split_by_size,
@@ -185,10 +188,42 @@ def test_the_next_batch_is_under_way_before_the_results_of_one_are_used():
             yield number
 
     with local_client(1) as client:
-        held = Runner(client).hold_each(hold_number, list, None, pieces())
+        held = Runner(client).hold_each(hold_number, list, None, ((piece,) for piece in pieces()))
         handle, summary = next(held)
         # Batches have half of the three tasks that a thread may have under way.
         assert len(pulled) == 3
         assert summary == [0]
         assert handle.result() == [0]
         held.close()
+
+
+def test_a_batch_has_as_many_tasks_for_each_thread():
+    pulled = []
+
+    def rows():
+        for number in range(30):
+            pulled.append(number)
+            yield (number,)
+
+    with local_client(2) as client:
+        held = Runner(client).hold_each(hold_number, list, None, rows())
+        next(held)
+        assert len(pulled) == 12
+        held.close()
+
+
+def find_worker(shared, number):
+    return get_worker().address
+
+
+def test_the_first_tasks_go_to_all_workers():
+    with local_client(2) as client:
+        for shared in ("little", None):
+            held = Runner(client).hold_each(find_worker, str, shared, ((n,) for n in range(4)))
+            assert len({address for _, address in held}) == 2
+
+
+def test_arrays_and_much_else_are_not_sent_along_with_every_task():
+    assert _is_little(("options", 1, None))
+    assert not _is_little(np.zeros(1))
+    assert not _is_little("x" * LITTLE_BYTES)
