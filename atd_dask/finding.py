@@ -17,7 +17,7 @@ from atd_dask.cli.outputs import NotebookLine, make_progress
 from atd_dask.config.loader import load
 from atd_dask.distribution.engine.clients import connect_to_threads
 from atd_dask.distribution.engine.warming import compile_apart
-from atd_dask.distribution.rehearsal import compile_detection, compile_topic
+from atd_dask.distribution.rehearsal import choose_rehearsal, compile_topic
 from atd_dask.errors import InputError
 from atd_dask.estimators.given import Columns, Given, write_given
 from atd_dask.findings import Findings
@@ -115,20 +115,17 @@ def find(
         given = _write_parts(parts, columns, vocabulary, folder / "documents")
         sources = {part: one.source for part, one in given.items()}
         conf = _write_configuration(folder, random_state, sources, settings or {})
-        compiling = (
-            compile_apart(compile_detection, compile_topic)
-            if client is None
-            else nullcontext(False)
-        )
-        with (
-            compiling as apart,
-            _ignoring_graph_size(),
-            _choose_progress(progress) as reporter,
-            _choose_client(client) as chosen,
-        ):
-            from atd_dask.pipelines.run import run
+        with _ignoring_graph_size(), _choose_progress(progress) as reporter:
+            config = load(conf, warn=reporter.warn)
+            compiling = (
+                compile_apart(choose_rehearsal(config.detection.settle), compile_topic)
+                if client is None
+                else nullcontext(False)
+            )
+            with compiling as apart, _choose_client(client) as chosen:
+                from atd_dask.pipelines.run import run
 
-            run(load(conf, warn=reporter.warn), chosen, reporter, warms=not apart)
+                run(config, chosen, reporter, warms=not apart)
         return Findings(str(folder / RUN), backend=given["test"].backend, scratch=scratch)
     except BaseException:
         if scratch is not None:

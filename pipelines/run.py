@@ -13,7 +13,7 @@ from atd_dask.distribution.engine.lazy_client import LazyClient, when_open
 from atd_dask.distribution.engine.observation import check_memory, describe_cluster, name_tasks
 from atd_dask.distribution.engine.patience import PATIENCE, wait_for_worker, watch_cluster
 from atd_dask.distribution.engine.warming import compile_early
-from atd_dask.distribution.rehearsal import compile_detection
+from atd_dask.distribution.rehearsal import choose_rehearsal
 from atd_dask.documents import PARTS
 from atd_dask.errors import DamagedStoreError
 from atd_dask.pipelines.detect import detect_repeatedly
@@ -149,7 +149,7 @@ def _prepare(
         stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
         check_memory(facts, *estimate_memory(config, stores, facts.workers))
     if warms and stage != "detect":
-        compile_early(client, compile_detection)
+        compile_early(client, choose_rehearsal(config.detection.settle))
 
 
 def find_patience(config: RunConfig) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import logging
@@ -171,6 +172,30 @@ def test_kernels_import_nothing_that_the_digest_does_not_see() -> None:
                 assert inside or line == "from atd_dask.compiled import Store, keep", line
 
 
+def test_only_kernels_call_kernels_without_an_entry_point_for_python() -> None:
+    """Calling one from Python ends the process."""
+    compiled = {"kernel", "helper_kernel", "inner_kernel", "bound_kernel"}
+    inner: set[str] = set()
+    callers: list[tuple[str, set[str]]] = []
+    for file in (PACKAGE / "kernels").rglob("*.py"):
+
+        def spell(name: str, module: str = file.stem) -> str:
+            return f"{module}.{name}" if name.startswith("_") else name
+
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            marks = {mark.id for mark in function.decorator_list if isinstance(mark, ast.Name)}
+            if marks & (compiled - {"kernel"}):
+                inner.add(spell(function.name))
+            if not marks & compiled:
+                calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+                names = {spell(call.id) for call in calls if isinstance(call, ast.Name)}
+                callers.append((f"{file.name}: {function.name}", names))
+    assert {"enlarge", "fit_document"} <= inner
+    assert not [(caller, names & inner) for caller, names in callers if names & inner]
+
+
 def test_the_kernels_of_the_package_leave_nothing_beside_it(tmp_path: Path) -> None:
     """A folder of compiled code there would outlive an uninstall."""
     sources = tmp_path / "sources"
@@ -179,10 +204,10 @@ def test_the_kernels_of_the_package_leave_nothing_beside_it(tmp_path: Path) -> N
     before = sorted(sources.rglob("*"))
     program = (
         "import json, numpy as np\n"
-        "from atd_dask.kernels import jit\n"
-        f"assert jit.__file__.startswith({str(sources)!r})\n"
-        "jit.enlarge(np.arange(2), np.int64(2), 3)\n"
-        "print(json.dumps(sum(jit.enlarge.stats.cache_misses.values())))"
+        "from atd_dask.kernels import passes\n"
+        f"assert passes.__file__.startswith({str(sources)!r})\n"
+        "passes.add_up(np.ones(2))\n"
+        "print(json.dumps(sum(passes.add_up.stats.cache_misses.values())))"
     )
     assert finish(start(sources, program=program)) == (1, "")
     assert finish(start(sources, program=program)) == (0, "")

@@ -16,13 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"dask", "distributed", "fsspec", "nltk", "numba", "numpy", "pandas", "scipy", "zarr"}
 
 
-def loaded_by(program: str) -> set[str]:
-    """The heavy packages that a program imports, in a process of its own."""
+def modules_of(program: str) -> set[str]:
+    """The modules that a program imports, in a process of its own."""
     report = f"{program}\nimport sys; print(*sorted(sys.modules), sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", report], capture_output=True, text=True, timeout=240, check=True
     )
-    return HEAVY & {name.partition(".")[0] for name in done.stdout.splitlines()}
+    return set(done.stdout.splitlines())
+
+
+def loaded_by(program: str) -> set[str]:
+    """The heavy packages that a program imports."""
+    return HEAVY & {name.partition(".")[0] for name in modules_of(program)}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +44,12 @@ def loaded_by(program: str) -> set[str]:
 )
 def test_what_help_needs_is_light(program: str) -> None:
     assert loaded_by(program) == set()
+
+
+def test_what_every_worker_imports_has_no_more_than_it_needs() -> None:
+    # numba looks at the version of SciPy, which costs nothing.
+    unneeded = {"nltk", "pandas", "scipy.sparse", "scipy.special", "sklearn"}
+    assert modules_of("import atd_dask.pipelines.run").isdisjoint(unneeded)
 
 
 def test_import_rules() -> None:

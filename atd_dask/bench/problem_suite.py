@@ -41,7 +41,7 @@ from atd_dask.distribution.checkpointing import NoCheckpoints, ignore_progress
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.grids import Arrays, run_grid
-from atd_dask.distribution.rehearsal import compile_detection
+from atd_dask.distribution.rehearsal import compile_detection, compile_growth
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
 from atd_dask.evaluation.problem_documents import Documents, make_documents
@@ -299,6 +299,7 @@ class Clock:
 def warm_up() -> None:
     """Compile or load all kernels in this process, so that no piece is charged for it."""
     compile_detection()
+    compile_growth()
     counts = np.ones((8, 6), np.int32) + 3 * (np.arange(6) // 3 == np.arange(8)[:, None] // 4)
     words = np.tile(np.arange(6, dtype=np.int32), 8)
     block = Block(np.arange(9) * 6, words, counts.astype(np.int32).ravel())

@@ -164,9 +164,9 @@ def train_topic(context, indptr, terms, counts):
             words[n_occurring] = word
             places[word] = n_occurring
             n_occurring += 1
-    work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring, 0)
+    work = make_shared_workspace(new + 1, longest_document(indptr), n_occurring, np.int64(0))
     for index in range(n_occurring):
-        fill_column(table, work, words[index], index)
+        fill_column(table, work, np.int64(words[index]), index)
     if context.lda:
         for word in range(n_words):
             on[word] = table.shared[word] > 0.0

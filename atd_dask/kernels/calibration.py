@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import betainc
 
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, Ints
@@ -80,9 +79,16 @@ def estimate_p_value(support: float, references: Floats) -> float:
     distance -= estimate_variance(distance, n) / 2
     by_law = -math.expm1(-math.exp(min(-distance, 700.0)))
     n_reaching = int(np.count_nonzero(references >= support))
-    if n_reaching and betainc(n_reaching, n - n_reaching + 1, by_law) < LEAST_FIT:
+    if n_reaching and _betainc(n_reaching, n - n_reaching + 1, by_law) < LEAST_FIT:
         return max(n_reaching / (n + 1), by_law)
     return max(by_law, LEAST_CHANCE)
+
+
+def _betainc(a: float, b: float, x: float) -> float:
+    # It takes half a second to import, in every process, and few come here.
+    from scipy.special import betainc
+
+    return float(betainc(a, b, x))
 
 
 def estimate_variance(distance: float, n: int) -> float:

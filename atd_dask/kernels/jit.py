@@ -25,7 +25,26 @@ def kernel(function: F) -> F:
 
     It uses neither `parallel` nor `fastmath`: both would make results depend on the machine.
     """
-    return cast(F, keep(numba.njit(nogil=True, error_model="numpy")(function), STORE))
+    outer = numba.njit(  # type: ignore[call-overload]
+        nogil=True,
+        error_model="numpy",
+        no_cfunc_wrapper=True,  # only callers in C would need it
+    )(function)
+    return cast(F, keep(outer, STORE))
+
+
+def helper_kernel(function: F) -> F:
+    """Compile a kernel that only kernels call. Unlike an inner kernel it may allocate.
+
+    It has no Python entry point. Calling it from Python ends the process.
+    """
+    helper = numba.njit(  # type: ignore[call-overload]
+        nogil=True,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(function)
+    return cast(F, keep(helper, STORE))
 
 
 def inner_kernel(function: F) -> F:
@@ -62,7 +81,7 @@ def bound_kernel(function: F) -> F:
     return cast(F, keep(inner, STORE))
 
 
-@kernel
+@helper_kernel
 def enlarge(values, size, needed):
     """Copy the first `size` values to an array with room for as many again plus `needed`."""
     larger = np.zeros(2 * size + needed, values.dtype)

@@ -7,7 +7,12 @@ import sys
 import numpy as np
 
 from atd_dask.distribution.detection import detect
-from atd_dask.distribution.rehearsal import compile_detection, compile_topic
+from atd_dask.distribution.rehearsal import (
+    choose_rehearsal,
+    compile_detection,
+    compile_growth,
+    compile_topic,
+)
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.kernels import (
     alternative,
@@ -43,13 +48,15 @@ with compile_apart(compile_detection) as apart:
     assert not apart
 print("done")
 """
-KERNELS = (
+# Kernels that every detection needs, that only the contrast search needs, and only growth.
+ALWAYS = (
     alternative.train_topic,
-    alternative.new_topic_shares,
     bootstrap._draw_rows,
     bootstrap._expand_tokens,
     bootstrap.similarities,
     fitting._fit_block,
+)
+SEARCH = (
     contrast._compare_words,
     contrast._find_cut,
     contrast._find_reach,
@@ -60,36 +67,61 @@ KERNELS = (
     vectors._weigh_entries,
     vectors.add_ratios,
     vectors.weigh_words,
-    next_document._gains_above,
+)
+GROWTH = (
+    alternative.new_topic_shares,
     next_document._next_document,
     limits.start_limits,
 )
 # Those that get a process of their own.
-LATE = (
-    alternative.train_topic,
-    alternative.new_topic_shares,
-    document_gains.document_gains,
-    next_document._gains_above,
-)
+LATE = (alternative.train_topic, document_gains.document_gains)
 
 
-def test_nothing_is_compiled_once_more_when_real_documents_come():
-    compile_topic()
-    alone = [len(kernel.signatures) for kernel in LATE]
-    assert all(alone)
-    assert compile_detection() == 2
-    assert [len(kernel.signatures) for kernel in LATE] == alone
-    before = [len(kernel.signatures) for kernel in KERNELS]
+def count_signatures(kernels):
+    return [len(kernel.signatures) for kernel in kernels]
+
+
+def check_rehearsal(settle, needed):
+    """Compile what a detection needs, then run one: it must not compile anything else."""
+    assert choose_rehearsal(settle)() == 1
+    before = count_signatures(needed)
     assert all(before)
     counts = np.random.default_rng(1).poisson(0.5, (60, 40))
     corpus = MemoryCorpus(make_block(counts), 40)
     counts[:15, :8] += 3
     batch = MemoryCorpus(make_block(counts), 40)
     searches = train_restarts(Training(corpus, OrderRange(3, 2), Convergence(), 1), 1)
-    assert detect(
-        choose_best(searches), batch, {"train": corpus, "validation": corpus}, rules(), seed=1
+    parts = {"train": corpus, "validation": corpus}
+    assert detect(choose_best(searches), batch, parts, rules(settle=settle), seed=1)
+    assert count_signatures(needed) == before
+
+
+def check_search():
+    """Run in a process of its own, where no other test has compiled anything."""
+    compile_topic()
+    alone = count_signatures(LATE)
+    assert all(alone)
+    check_rehearsal(True, ALWAYS + SEARCH)
+    assert count_signatures(LATE) == alone
+    # What only the other kind of detection needs.
+    assert not any(count_signatures((*GROWTH, next_document._gains_above)))
+
+
+def test_nothing_is_compiled_once_more_when_real_documents_come():
+    program = "from tests.distribution.engine.test_warming import check_search; check_search()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
     )
-    assert [len(kernel.signatures) for kernel in KERNELS] == before
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nor_when_clusters_grow():
+    check_rehearsal(False, ALWAYS + GROWTH)
+
+
+def test_each_kind_of_search_has_its_rehearsal():
+    assert choose_rehearsal(True) is compile_detection
+    assert choose_rehearsal(False) is compile_growth
 
 
 def test_other_processes_compile_where_nothing_is_kept_and_end_with_the_block(tmp_path):
