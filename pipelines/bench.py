@@ -53,6 +53,13 @@ def bench_orders(asked: Compared, progress: Progress) -> Iterator[list[Row]]:
     return order_search.bench_orders(asked, ingest, progress)
 
 
+def bench_threads(asked: Compared, progress: Progress) -> list[Row]:
+    """Time the search over numbers of topics on several threads."""
+    from atd_dask.bench import order_search
+
+    return order_search.bench_threads(asked, ingest, progress)
+
+
 def bench_detection(
     names: Sequence[str],
     corpora: str | None,

@@ -1,7 +1,8 @@
-"""Compares the search over numbers of topics with one that tries every number.
+"""Measures the search over numbers of topics: next to one that tries every number, and on several
+threads.
 
-Both start from the same topics with each seed, and run in this process, on one thread. The search
-in strides is the one that a run does: on a sample first, if there are many documents.
+Both searches start from the same topics with each seed, and run in this process, on one thread. The
+search in strides is the one that a run does: on a sample first, if there are many documents.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from atd_dask.bench.large_batch import Shape
 from atd_dask.bench.training_passes import write_documents
 from atd_dask.bench.training_quality import ingest_corpora, train_generated
-from atd_dask.bench.usage import Row, spread
+from atd_dask.bench.usage import Row, Usage, measure, spread
+from atd_dask.config.cluster_options import ClusterOptions, LocalOptions
 from atd_dask.config.run_config import RunConfig, TopicsConfig
+from atd_dask.distribution.engine.clients import connect
+from atd_dask.distribution.engine.runner import run_on_workers
 from atd_dask.distribution.training import SAMPLE_DOCUMENTS, Training, train_restarts
 from atd_dask.kernels.blocks import Corpus
 from atd_dask.kernels.model import Floats
@@ -29,6 +35,8 @@ from atd_dask.storage.run_layout import RunLayout
 if TYPE_CHECKING:
     from atd_dask.bench.usage import Ingest
     from atd_dask.progress import Progress
+
+THREADS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,7 @@ def compare_orders(
     name: str, corpus: Corpus, topics: TopicsConfig, seeds: Sequence[int], progress: Progress
 ) -> list[Row]:
     """Search a corpus in strides and by every number, with each seed."""
-    limit = topics.limit if topics.widen else None
-    orders = OrderRange(topics.max, topics.min, topics.step, limit)
+    orders = _choose_orders(topics)
     pairs = []
     with progress.task(f"search the order of {name}", 2 * len(seeds), "searches") as task:
         for seed in seeds:
@@ -116,6 +123,14 @@ def compare_orders(
                 task.advance(seed=seed, topics=both[-1].n_topics, bic=f"{both[-1].bic:,.0f}")
             pairs.append((both[0], both[1]))
     return tabulate_orders(name, seeds, pairs)
+
+
+def _choose_orders(topics: TopicsConfig) -> OrderRange:
+    return OrderRange(topics.max, topics.min, topics.step, topics.limit if topics.widen else None)
+
+
+def _open(config: RunConfig) -> Corpus:
+    return CorpusStore.open(RunLayout(config.output).corpus("train")).without_copies()
 
 
 def search(training: Training) -> Searched:
@@ -153,6 +168,54 @@ def tabulate_orders(
 
     rows = [row(str(seed), [pair]) for seed, pair in zip(seeds, pairs, strict=True)]
     return [*rows, row("all", pairs)]
+
+
+def bench_threads(asked: Compared, ingest: Ingest, progress: Progress) -> list[Row]:
+    """Time searches on a worker with one thread and on one with two, in turn. CPU time is that of
+    all processes."""
+    rows: list[Row] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder,
+        ExitStack() as stack,
+    ):
+        configs = ingest_corpora(asked.names, asked.corpora, folder, ingest, progress)
+        clients = {}
+        for n_threads in THREADS:
+            options = ClusterOptions(local=LocalOptions(workers=1, threads=n_threads))
+            clients[n_threads] = stack.enter_context(connect(options))
+            run_on_workers(clients[n_threads], train_generated)
+        for config in configs:
+            corpus, orders = _open(config), _choose_orders(config.null_model.topics)
+            used: dict[int, list[Usage]] = {n_threads: [] for n_threads in THREADS}
+            n_searches = len(THREADS) * len(asked.seeds)
+            with progress.task(f"search {config.name}", n_searches, "searches") as task:
+                for seed in asked.seeds:
+                    for n_threads, client in clients.items():
+                        with measure() as usage:
+                            train_restarts(Training(corpus, orders, Convergence(), seed), 1, client)
+                        used[n_threads].append(usage)
+                        task.advance(threads=n_threads)
+            rows += tabulate_threads(config.name, used)
+    return rows
+
+
+def tabulate_threads(name: str, used: Mapping[int, Sequence[Usage]]) -> list[Row]:
+    """Make a row for each number of threads. How many times as fast it is as the first one is the
+    median over pairs of searches."""
+    first = used[min(used)]
+    rows: list[Row] = []
+    for n_threads, usages in used.items():
+        ratios = [one.seconds / other.seconds for one, other in zip(first, usages, strict=True)]
+        rows.append(
+            {
+                "corpus": name,
+                "threads": n_threads,
+                "seconds": spread([usage.seconds for usage in usages], 2),
+                "CPU seconds": spread([usage.cpu_seconds for usage in usages], 2),
+                "times as fast": f"{median(ratios):.2f}",
+            }
+        )
+    return rows
 
 
 def _show(

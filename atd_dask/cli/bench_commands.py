@@ -78,6 +78,11 @@ def bench_train(
     "--seeds", default=5, type=click.IntRange(min=1), help="How many searches of each kind."
 )
 @click.option("--first", default=1, type=click.IntRange(min=0), help="The first seed.")
+@click.option(
+    "--threads",
+    is_flag=True,
+    help="Instead, time searches on a worker with one thread and on one with two, in turn.",
+)
 @logging_options
 def bench_orders(
     corpora: tuple[str, ...],
@@ -87,6 +92,7 @@ def bench_orders(
     topics: int,
     seeds: int,
     first: int,
+    threads: bool,
     progress: Progress,
 ) -> None:
     """Compare the search over numbers of topics with one that tries every number, on each CORPUS
@@ -94,10 +100,17 @@ def bench_orders(
     from atd_dask.bench.large_batch import Shape
     from atd_dask.bench.order_search import Compared
     from atd_dask.pipelines.bench import bench_orders as measure
+    from atd_dask.pipelines.bench import bench_threads
 
     names = corpora or (() if documents else ("reuters", "synthetic", "newsgroups"))
     chosen = range(first, first + seeds)
-    for rows in measure(Compared(names, folder, documents, Shape(words, topics), chosen), progress):
+    asked = Compared(names, folder, documents, Shape(words, topics), chosen)
+    if threads:
+        if not names:
+            raise click.UsageError("--threads must be given with corpora, got only --documents")
+        _print_rows(bench_threads(asked, progress))
+        return
+    for rows in measure(asked, progress):
         _print_rows(rows)
         click.echo()
 

@@ -4,7 +4,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from atd_dask.bench import order_search
-from atd_dask.bench.order_search import PassCounter, Searched, search, tabulate_orders
+from atd_dask.bench.order_search import (
+    PassCounter,
+    Searched,
+    search,
+    tabulate_orders,
+    tabulate_threads,
+)
+from atd_dask.bench.usage import Usage
 from atd_dask.cli.command import atd
 from atd_dask.config import paper_corpora
 from atd_dask.config.run_config import TopicsConfig
@@ -94,6 +101,35 @@ def test_the_command(tmp_path, monkeypatch):
     assert [row[:2] for row in generated[1:]] == [
         ["200 generated documents", seed] for seed in ("7", "8", "all")
     ]
+
+
+def test_threads_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setitem(paper_corpora.TOPICS, "reuters", TopicsConfig(max=5, min=2))
+    monkeypatch.setitem(paper_corpora.ANOMALOUS, "reuters", ("x",))
+    write_corpus(tmp_path)
+    result = invoke("reuters", "--corpora", str(tmp_path), "--seeds", "1", "--threads")
+    assert result.exit_code == 0, result.stderr
+    ((names, one, two),) = read_tables(result)
+    assert names == ["corpus", "threads", "seconds", "CPU seconds", "times as fast"]
+    assert [row[:2] for row in (one, two)] == [["reuters", "1"], ["reuters", "2"]]
+    assert one[4] == "1.00"
+
+
+def test_speed_is_compared_search_by_search():
+    used = {
+        1: [Usage(seconds=4.0, cpu_seconds=4.0), Usage(6.0, 6.0), Usage(9.0, 6.0)],
+        2: [Usage(seconds=2.0, cpu_seconds=4.4), Usage(4.0, 6.6), Usage(3.0, 6.0)],
+    }
+    one, two = tabulate_threads("some", used)
+    assert one["times as fast"] == "1.00"
+    assert two["times as fast"] == "2.00"
+    assert two["seconds"] == "3.00 (2.00 to 4.00)"
+
+
+def test_threads_need_a_corpus():
+    result = invoke("--documents", "1000", "--threads")
+    assert result.exit_code == 2
+    assert "--threads must be given with corpora, got only --documents" in result.stderr
 
 
 def test_a_mistake_is_a_sentence():
