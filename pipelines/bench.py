@@ -10,6 +10,7 @@ from atd_dask.pipelines.sweep import sweep
 
 if TYPE_CHECKING:
     from atd_dask.bench.large_job import LargeJob
+    from atd_dask.bench.order_search import Compared
     from atd_dask.bench.problem_suite import Request
     from atd_dask.bench.sweep_simulation import Simulation
     from atd_dask.bench.usage import Row
@@ -43,6 +44,20 @@ def bench_training(
     from atd_dask.bench import training_quality
 
     return training_quality.bench_training(names, corpora, n_seeds, ingest, progress)
+
+
+def bench_orders(asked: Compared, progress: Progress) -> Iterator[list[Row]]:
+    """Compare the search over numbers of topics with one that tries every number."""
+    from atd_dask.bench import order_search
+
+    return order_search.bench_orders(asked, ingest, progress)
+
+
+def bench_threads(asked: Compared, progress: Progress) -> list[Row]:
+    """Time the search over numbers of topics on several threads."""
+    from atd_dask.bench import order_search
+
+    return order_search.bench_threads(asked, ingest, progress)
 
 
 def bench_detection(

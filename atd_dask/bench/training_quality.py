@@ -93,11 +93,18 @@ def bench_training(
 def _prepare(
     names: Sequence[str], corpora: str | None, folder: str, ingest: Ingest, progress: Progress
 ) -> list[Material]:
+    return [_read(config) for config in ingest_corpora(names, corpora, folder, ingest, progress)]
+
+
+def ingest_corpora(
+    names: Sequence[str], corpora: str | None, folder: str, ingest: Ingest, progress: Progress
+) -> list[RunConfig]:
+    """Ingest corpora of the paper, each into a folder of its own."""
     configs = [paper_config(name, corpora, f"{folder}/{name}") for name in names]
     with connect(ClusterOptions(local=LocalOptions())) as client:
         for config in configs:
             ingest(config, client, progress)
-    return [_read(config) for config in configs]
+    return configs
 
 
 def _read(config: RunConfig) -> Material:

@@ -51,6 +51,70 @@ def bench_train(
         click.echo()
 
 
+@bench.command("orders")
+@click.argument("corpora", metavar="[CORPUS]...", nargs=-1)
+@click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")
+@click.option(
+    "--documents",
+    multiple=True,
+    type=click.IntRange(min=100),
+    help="Also generate so many documents; repeat the option for several tables.",
+)
+@click.option(
+    "--words",
+    default=5_000,
+    type=click.IntRange(min=200),
+    show_default=True,
+    help="How many words generated documents have.",
+)
+@click.option(
+    "--topics",
+    default=10,
+    type=click.IntRange(min=1),
+    show_default=True,
+    help="How many topics generated documents have.",
+)
+@click.option(
+    "--seeds", default=5, type=click.IntRange(min=1), help="How many searches of each kind."
+)
+@click.option("--first", default=1, type=click.IntRange(min=0), help="The first seed.")
+@click.option(
+    "--threads",
+    is_flag=True,
+    help="Instead, time searches on a worker with one thread and on one with two, in turn.",
+)
+@logging_options
+def bench_orders(
+    corpora: tuple[str, ...],
+    folder: str | None,
+    documents: tuple[int, ...],
+    words: int,
+    topics: int,
+    seeds: int,
+    first: int,
+    threads: bool,
+    progress: Progress,
+) -> None:
+    """Compare the search over numbers of topics with one that tries every number, on each CORPUS
+    (reuters synthetic newsgroups, unless there are generated documents)."""
+    from atd_dask.bench.large_batch import Shape
+    from atd_dask.bench.order_search import Compared
+    from atd_dask.pipelines.bench import bench_orders as measure
+    from atd_dask.pipelines.bench import bench_threads
+
+    names = corpora or (() if documents else ("reuters", "synthetic", "newsgroups"))
+    chosen = range(first, first + seeds)
+    asked = Compared(names, folder, documents, Shape(words, topics), chosen)
+    if threads:
+        if not names:
+            raise click.UsageError("--threads must be given with corpora, got only --documents")
+        _print_rows(bench_threads(asked, progress))
+        return
+    for rows in measure(asked, progress):
+        _print_rows(rows)
+        click.echo()
+
+
 @bench.command("detect")
 @click.argument("corpora", metavar="[CORPUS[:CLASS,CLASS]]...", nargs=-1)
 @click.option("--corpora", "folder", metavar="DIR", help="Take prepared corpora from this folder.")

@@ -1,9 +1,10 @@
 """Training on a cluster.
 
 The size of a task follows its cost. An iteration on a small corpus takes less time than a round
-trip to the workers: then a task is a whole restart, and restarts run in parallel. A large corpus is
-cut into its blocks, and a task is a group of these. Either way the same kernels process the same
-blocks in the same order, so the bytes are the same, as they are without a cluster.
+trip to the workers: then a task is a whole restart, and restarts run in parallel. If there are
+fewer of them than a worker has threads, they share its threads. A large corpus is cut into its
+blocks, and a task is a group of these. Either way the same kernels process the same blocks in the
+same order, so the bytes are the same, as they are without a cluster.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import numpy as np
 from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import Runner
+from atd_dask.distribution.engine.worker_threads import count_own_threads
 from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Floats, WordTable
 from atd_dask.kernels.passes import LocalPasses, Passes
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.statistics import ExpectedCounts
+from atd_dask.kernels.threads import Threads
 from atd_dask.kernels.training import (
     Convergence,
     CostTerms,
@@ -140,14 +143,16 @@ def choose_best(selections: Sequence[SelectionState]) -> WordTable:
 def train_restart(
     given: tuple[Training, RestartCheckpointer | None, str | None], restart: int
 ) -> SelectionState:
-    """Run one whole restart on a worker."""
+    """Run one whole restart on a worker, on the threads that other tasks leave it."""
     training, checkpointer, channel = given
 
     def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
         report(channel, {"restart": restart, "kind": type(done).__name__, "done": asdict(done)})
 
-    training, passes = _read(training)
-    return _select(training, restart, passes, checkpointer, on_progress)
+    with Threads(count_own_threads) as threads:
+        training, passes = _read(training)
+        passes = replace(passes, threads=threads)
+        return _select(training, restart, passes, checkpointer, on_progress)
 
 
 def _read(training: Training) -> tuple[Training, LocalPasses]:

@@ -121,13 +121,7 @@ class MemoryCorpus:
         return [self.block(index) for index in range(len(self.block_starts) - 1)]
 
     def rows(self, start: int, stop: int) -> Block:
-        first, last = self.whole.indptr[start], self.whole.indptr[stop]
-        return Block(
-            self.whole.indptr[start : stop + 1] - first,
-            self.whole.terms[first:last],
-            self.whole.counts[first:last],
-            start,
-        )
+        return self.whole.part(start, stop)
 
     def lengths(self) -> Ints:
         sums = np.concatenate(([0], np.cumsum(self.whole.counts, dtype=np.int64)))

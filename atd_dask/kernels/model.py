@@ -53,6 +53,16 @@ class Block:
         indptr, entries = take_rows(self.indptr, documents)
         return Block(indptr, self.terms[entries], self.counts[entries])
 
+    def part(self, start: int, stop: int) -> Block:
+        """Return the documents from `start` to before `stop`."""
+        first, last = self.indptr[start], self.indptr[stop]
+        return Block(
+            self.indptr[start : stop + 1] - first,
+            self.terms[first:last],
+            self.counts[first:last],
+            self.start + start,
+        )
+
     @classmethod
     def concatenate(cls, parts: Sequence[Block]) -> Block:
         """Return the documents of all parts, one after the other."""

@@ -6,14 +6,14 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.fitting import FREE, assign_block, fit_and_divide
+from atd_dask.kernels.fitting import FREE, DividedWords, Fit, assign_block, fit_and_divide
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.statistics import (
@@ -23,6 +23,7 @@ from atd_dask.kernels.statistics import (
     collect_block,
     count_words,
 )
+from atd_dask.kernels.threads import Threads
 
 # How many passes are added at a time. The sum over a corpus is a tree over its blocks in order. Its
 # shape depends only on the number of blocks, so any worker can add any part of it.
@@ -132,39 +133,77 @@ class Passes(Protocol):
         """Drop what was done ahead of the last fit."""
 
 
-def assign_pass(block: Block, table: WordTable) -> Pass:
+def assign_pass(block: Block, table: WordTable, threads: Threads | None = None) -> Pass:
     """Give every document its best topic."""
-    proportions = assign_block(block, table)
-    return _close(block, proportions, collect_block(block, table, proportions), 0.0, 0.0)
+    threads = threads or Threads()
+    parts = threads.map(
+        lambda bounds: assign_block(block.part(*bounds), table), threads.cut(block.indptr)
+    )
+    proportions = Proportions.concatenate(parts)
+    expected = collect_block(block, table, proportions, threads=threads)
+    return _close(block, proportions, expected, 0.0, 0.0)
 
 
 def fit_passes(
-    blocks: Sequence[Block], table: WordTable, start: Proportions, slope: Floats, anchors: Ints
+    blocks: Sequence[Block],
+    table: WordTable,
+    start: Proportions,
+    slope: Floats,
+    anchors: Ints,
+    threads: Threads | None = None,
 ) -> list[Pass]:
     """Find the switches and proportions of every document of consecutive blocks, then the expected
     counts of each block. `anchors` counts documents from the first one.
 
     A few blocks are fitted at a time, so that what is kept of frequent words serves all of them.
+    Threads fit some documents each, in which they may cut a block.
     """
+    threads = threads or Threads()
     starts = begin_blocks(blocks)
     passes = []
     for index in range(0, len(blocks), FITTED_BLOCKS):
         mine = blocks[index : index + FITTED_BLOCKS]
         bounds = starts[index : index + len(mine) + 1]
         first, last = int(bounds[0]), int(bounds[-1])
-        fit, divided = fit_and_divide(
+        fit, divided = _fit_together(
             mine[0] if len(mine) == 1 else Block.concatenate(mine),
             table,
             start.part(first, last),
             slope,
             anchors_in(anchors, first, last),
+            threads,
         )
         for block, (begin, end) in zip(mine, pairwise((bounds - first).tolist()), strict=True):
             proportions = fit.proportions.part(begin, end)
-            expected = collect_block(block, table, proportions, divided.part(begin, end))
+            words = divided.part(begin, end)
+            expected = collect_block(block, table, proportions, words, threads)
             likelihood, cost = add_up(fit.log_likelihoods[begin:end]), add_up(fit.costs[begin:end])
             passes.append(_close(block, proportions, expected, likelihood, cost))
     return passes
+
+
+def _fit_together(
+    block: Block,
+    table: WordTable,
+    start: Proportions,
+    slope: Floats,
+    anchors: Ints,
+    threads: Threads,
+) -> tuple[Fit, DividedWords]:
+    """Fit every document of a block, and divide its words among its topics."""
+
+    def fit(bounds: tuple[int, int]) -> tuple[Fit, DividedWords]:
+        inside = anchors_in(anchors, *bounds)
+        return fit_and_divide(block.part(*bounds), table, start.part(*bounds), slope, inside)
+
+    parts = threads.map(fit, threads.cut(block.indptr))
+    if len(parts) == 1:
+        return parts[0]
+    counts = [divided.part(0, len(divided.ends)) for _, divided in parts]
+    sizes = np.cumsum([0, *map(len, counts[:-1])]).tolist()
+    ends = [divided.ends + size for (_, divided), size in zip(parts, sizes, strict=True)]
+    divided = DividedWords(np.concatenate(counts), np.concatenate(ends))
+    return Fit.concatenate([fit for fit, _ in parts]), divided
 
 
 def begin_blocks(blocks: Sequence[Block]) -> Ints:
@@ -291,10 +330,11 @@ def anchors_in(anchors: Ints, start: int, stop: int) -> Ints:
 
 @dataclass(frozen=True)
 class LocalPasses:
-    """Runs all blocks in this process, one after another."""
+    """Runs all blocks in this process, one after another; several threads share each of them."""
 
     blocks: Sequence[Block]
     n_words: int
+    threads: Threads = field(default_factory=Threads)
 
     @property
     def starts(self) -> Ints:
@@ -305,7 +345,7 @@ class LocalPasses:
         return Block.concatenate([block.take(mine) for block, mine in pairs])
 
     def over(self, corpus: MemoryCorpus) -> AbstractContextManager[Passes]:
-        return nullcontext(LocalPasses(corpus.blocks(), corpus.n_words))
+        return nullcontext(replace(self, blocks=corpus.blocks(), n_words=corpus.n_words))
 
     def count_words(self) -> Ints:
         totals: Ints = np.sum([count_words(b, self.n_words) for b in self.blocks], axis=0)
@@ -313,14 +353,14 @@ class LocalPasses:
 
     def assign(self, table: HeldTable) -> Pass:
         words = table.read()
-        parts = [assign_pass(block, words) for block in self.blocks]
+        parts = [assign_pass(block, words, self.threads) for block in self.blocks]
         return join_passes(parts, self.starts, self.n_words)
 
     def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
         words, starts = table.read(), self.starts
         slope = slope_topics(words, start.tokens, lda)
         whole = read_proportions(start.proportions, starts)
-        parts = fit_passes(self.blocks, words, whole, slope, start.anchors)
+        parts = fit_passes(self.blocks, words, whole, slope, start.anchors, self.threads)
         return replace(join_passes(parts, starts, self.n_words), n_specific=words.specific_words())
 
     def forget(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import divide_words
 from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, Topics, WordTable
+from atd_dask.kernels.threads import Threads
 from atd_dask.kernels.workspaces import (
     load_document,
     longest_document,
@@ -141,7 +142,7 @@ def _divide_words(rows, table, theta_indptr, topics, theta):
     """Divide the words of documents with several topics among them: return the expected counts of
     the known words for each topic of a document, with room for all its words."""
     indptr, terms, counts = rows
-    work = make_shared_workspace(table.n_topics, longest_document(indptr), 0, 0)
+    work = make_shared_workspace(table.n_topics, longest_document(indptr), np.int64(0), np.int64(0))
     size = 0
     for d in range(len(indptr) - 1):
         m = theta_indptr[d + 1] - theta_indptr[d]
@@ -165,10 +166,9 @@ def _divide_words(rows, table, theta_indptr, topics, theta):
 
 
 @kernel
-def _collect_block(rows, table, theta_indptr, topics, theta, expected):
-    indptr, terms, counts = rows
-    n_topics = table.n_topics
-    n_words = len(table.shared)
+def _list_places(indptr, theta_indptr, topics, n_topics):
+    """List the documents of each topic, where each of them has it, and where the words begin that
+    are divided; count the words of the documents before each topic."""
     by_topic, documents, entries = list_by_topic(theta_indptr, topics, n_topics)
     starts = np.zeros(len(topics), np.int64)
     size = 0
@@ -177,48 +177,83 @@ def _collect_block(rows, table, theta_indptr, topics, theta, expected):
             for k in range(theta_indptr[d], theta_indptr[d + 1]):
                 starts[k] = size
                 size += indptr[d + 1] - indptr[d]
-    tokens = np.zeros(n_topics, np.int64)
-    proportion = np.zeros(n_topics)
+    sizes = np.zeros(n_topics + 1, np.int64)
+    for j in range(n_topics):
+        sizes[j + 1] = sizes[j]
+        for e in range(by_topic[j], by_topic[j + 1]):
+            sizes[j + 1] += indptr[documents[e] + 1] - indptr[documents[e]]
+    return by_topic, documents, entries, starts, sizes
+
+
+@kernel
+def _collect_topics(rows, shared, places, theta_indptr, theta, expected, first, last):
+    """Collect the counts of the topics from `first` to before `last`."""
+    indptr, terms, counts = rows
+    by_topic, documents, entries, starts, sizes = places
+    n_words = len(shared)
+    tokens = np.zeros(last - first, np.int64)
+    proportion = np.zeros(last - first)
     sums = np.zeros(n_words)
     marks = np.zeros(n_words // BITS + 1, np.uint64)
-    most = 0
-    for d in documents:
-        most += indptr[d + 1] - indptr[d]
-    out_indptr = np.zeros(n_topics + 1, np.int64)
+    most = sizes[last] - sizes[first]
+    out_indptr = np.zeros(last - first + 1, np.int64)
     out_words = np.empty(most, np.int32)
     out_mass = np.empty(most)
     size = 0
-    for j in range(n_topics):
+    for j in range(first, last):
         for e in range(by_topic[j], by_topic[j + 1]):
             d, k = documents[e], entries[e]
             alone = theta_indptr[d + 1] - theta_indptr[d] == 1
             i = starts[k]
-            proportion[j] += theta[k]
+            proportion[j - first] += theta[k]
             for place in range(indptr[d], indptr[d + 1]):
                 word = terms[place]
-                if table.shared[word] <= 0.0:
+                if shared[word] <= 0.0:
                     continue
-                tokens[j] += counts[place]
+                tokens[j - first] += counts[place]
                 if alone:
                     _add(word, float(counts[place]), sums, marks)
                 else:
                     _add(word, expected[i], sums, marks)
                     i += 1
         size = _take_sums(sums, marks, out_words, out_mass, size)
-        out_indptr[j + 1] = size
+        out_indptr[j - first + 1] = size
     if 4 * size < 3 * most:
         out_words, out_mass = out_words[:size].copy(), out_mass[:size].copy()
     return out_indptr, out_words[:size], out_mass[:size], tokens, proportion
 
 
 def collect_block(
-    block: Block, table: WordTable, proportions: Proportions, divided: Floats | None = None
+    block: Block,
+    table: WordTable,
+    proportions: Proportions,
+    divided: Floats | None = None,
+    threads: Threads | None = None,
 ) -> ExpectedCounts:
     """Do the E-step on a block. The words of documents with several topics may be `divided`
-    already."""
-    given = block.arrays, table, *proportions.arrays
-    divided = _divide_words(*given) if divided is None else divided
-    return ExpectedCounts(*_collect_block(*given, divided))
+    already. Threads collect some topics each."""
+    threads = threads or Threads()
+    rows, (theta_indptr, topics, theta) = block.arrays, proportions.arrays
+    if divided is None:
+        divided = _divide_words(rows, table, theta_indptr, topics, theta)
+    places = _list_places(block.indptr, theta_indptr, topics, table.n_topics)
+    given = rows, table.shared, places, theta_indptr, theta, divided
+    parts = threads.map(
+        lambda bounds: ExpectedCounts(*_collect_topics(*given, *bounds)), threads.cut(places[-1])
+    )
+    return parts[0] if len(parts) == 1 else _join_topics(parts)
+
+
+def _join_topics(parts: Sequence[ExpectedCounts]) -> ExpectedCounts:
+    """Return the counts of all topics, from those of some topics each."""
+    sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+    return ExpectedCounts(
+        np.concatenate(([0], np.cumsum(sizes))),
+        np.concatenate([part.words for part in parts]),
+        np.concatenate([part.mass for part in parts]),
+        np.concatenate([part.tokens for part in parts]),
+        np.concatenate([part.proportion for part in parts]),
+    )
 
 
 def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atd_dask.kernels.jit import inner_kernel, kernel
+from atd_dask.kernels.jit import helper_kernel, inner_kernel, kernel
 from atd_dask.kernels.model import Floats, Ints, Topics
 
 # n = distinct words of a document, m = active topics, j = all topics
@@ -55,10 +55,10 @@ class Workspace(NamedTuple):
 @kernel
 def make_workspace(n_topics, longest):
     """Make a workspace for documents one after the other, each with its own columns."""
-    return make_shared_workspace(n_topics, longest, longest, 0)
+    return make_shared_workspace(n_topics, longest, longest, np.int64(0))
 
 
-@kernel
+@helper_kernel
 def make_keeping_workspace(n_topics, longest, n_words, n_docs):
     """Make a workspace for many documents; columns of words that occur early, so the frequent ones,
     are kept."""
@@ -66,7 +66,7 @@ def make_keeping_workspace(n_topics, longest, n_words, n_docs):
     return make_shared_workspace(n_topics, longest, n_kept + longest, n_words if n_kept else 0)
 
 
-@kernel
+@helper_kernel
 def make_shared_workspace(n_topics, longest, n_places, n_words):
     """Make a workspace for documents that share their columns."""
     log_choose = np.zeros(n_topics + 1)

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import signal
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -85,6 +86,24 @@ def test_every_cluster_gives_the_same_bytes(
     monkeypatch.setattr(driver, "SMALL_ENTRIES", 2**22 if whole else 0)
     with local_client(workers, processes=processes) as client:
         assert digest(train_restarts(training, 2, client)) == expected
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, monkeypatch):
+    used = []
+
+    class Watched(driver.Threads):
+        def map(self, step, pieces):
+            used.append(self.count())
+            return super().map(step, pieces)
+
+    alone = digest(train_restarts(training, restarts))
+    monkeypatch.setattr(driver, "Threads", Watched)
+    with local_client(1, threads=3) as client:
+        assert digest(train_restarts(training, restarts, client)) == alone
+    assert 3 in used, "one of them is the last, and has all threads"
+    assert (1 in used) == (restarts == 2), "while there are two, each has one"
+    assert not [one for one in threading.enumerate() if one.name.startswith("atd-dask-pass")]
 
 
 def test_orders_and_iterations_are_told(training, expected, monkeypatch):
