@@ -30,7 +30,6 @@ from atd_dask.kernels.word_switches import LEAST_MASS_OF_NEW, SharedModel, list_
 from atd_dask.kernels.workspaces import (
     fill_column,
     fill_columns,
-    fill_place,
     load_document,
     longest_document,
     make_shared_workspace,
@@ -202,7 +201,7 @@ def train_topic(context, indptr, terms, counts):
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):
             x[words[index]] = 0.0
-            fill_place(work, index, new, extra[words[index]])
+            work.columns[index, new] = extra[words[index]]
         for d in range(n_docs):
             first = indptr[d]
             last = indptr[d + 1]

@@ -4,17 +4,11 @@ By Jensen's bound, no mixture of a set of topics is better than the current one,
 p, by more than L log max g over the set, g_j = (1/L) Σ c b_j/p. Most topics are ruled out by that
 for all words, by the same bound for two parts of the words, or from a point that is closer to the
 best mixture than p is. None of that decides a result: what is left is tried.
-
-So these bounds are taken in single precision, with a margin: that is half as much to read for each
-topic of each word. What is tried is computed in double precision, as if nothing had been ruled out.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from atd_dask.kernels.jit import bound_kernel, inner_kernel
 
@@ -30,22 +24,20 @@ MOST_FACTORS = 256  # in a product that must not become 0
 # Words are scarce if the mixture makes them so much less likely than the shared model does.
 SCARCE = 0.25
 
-# A margin for rounding when a topic is ruled out, for each token; up to this g it is enough. Coarse
-# probabilities are off by 6e-8.
-ROUNDING = 1e-6
+# A margin for rounding when a topic is ruled out, for each token; up to this g it is enough.
+ROUNDING = 1e-7
 MOST_GRADIENT = 1e6
-
-# More than a positive sum in single precision loses for each of its n + 4 roundings: in weights,
-# probabilities, products and additions. Probabilities do not become 0.
-COARSE = 2.0**-23
 
 
 @inner_kernel
 def all_gradients(table, work, n, length):
-    """Compute g of every topic, from the shared probabilities and what topics have above them."""
+    """Compute g of every topic, from the shared probabilities and what topics have above them; then
+    the part of scarce words in L g. Return how many tokens are scarce."""
     g = work.all_g
     for j in range(len(g)):
         g[j] = 0.0
+        work.scarce_g[j] = 0.0
+    scarce = 0.0
     base = 0.0
     total = 0.0
     for i in range(n):
@@ -58,55 +50,15 @@ def all_gradients(table, work, n, length):
         total += weight * work.columns[index, len(g) - 1]
         for j in range(len(g)):
             g[j] += weight * (work.columns[index, j] - shared)
+        if work.p[i] < SCARCE * shared:
+            scarce += work.counts[i]
+            for j in range(len(g)):
+                work.scarce_g[j] += weight * work.columns[index, j]
     for j in range(table.n_topics):
         g[j] = (g[j] + base) / length
     if len(g) > table.n_topics:
         g[table.n_topics] = total / length
-
-
-@inner_kernel
-def find_gradient(table, work, topic, n, length):
-    """Compute g of one topic, whose row is filled in, to the last bit as `all_gradients` does."""
-    row = work.rows[topic]
-    base = 0.0
-    total = 0.0
-    for i in range(n):
-        weight = work.counts[i] / work.p[i]
-        if topic < table.n_topics:
-            base += weight * work.shared[i]
-            total += weight * (row[i] - work.shared[i])
-        else:
-            total += weight * row[i]
-    work.all_g[topic] = (total + base) / length
-
-
-@inner_kernel
-def _add_column(sums, weight, column):
-    for j in range(len(sums)):
-        sums[j] += weight * column[j]
-
-
-@inner_kernel
-def sum_coarsely(work, n):
-    """Add up G = L g of every topic in single precision, of scarce words and of the others. Return
-    how many tokens are scarce, and what words that all topics share add to each G."""
-    for j in range(len(work.other_g)):
-        work.scarce_g[j] = 0.0
-        work.other_g[j] = 0.0
-    scarce = 0.0
-    base = 0.0
-    for i in range(n):
-        index = work.places[i]
-        weight = work.counts[i] / work.p[i]
-        if index < 0:
-            base += weight * work.shared[i]
-            continue
-        if work.p[i] < SCARCE * work.shared[i]:
-            scarce += work.counts[i]
-            _add_column(work.scarce_g, np.float32(weight), work.coarse[index])
-        else:
-            _add_column(work.other_g, np.float32(weight), work.coarse[index])
-    return scarce, base
+    return scarce
 
 
 @inner_kernel
@@ -125,32 +77,22 @@ def _most_between(scarce, rest, one, other):
     return scarce * math.log(scarce_g / scarce) + rest * math.log(rest_g / rest)
 
 
-class CoarseSums(NamedTuple):
-    """What goes with the sums G of a document that are in its workspace."""
-
-    length: float
-    scarce: float  # tokens
-    base: float  # of words that all topics share, to be added to each G
-    factor: float  # by which a sum may be too small
-
-
 @inner_kernel
-def limit_gain(work, sums, topic, m):
+def limit_gain(work, topic, m, length, scarce):
     """Return a bound of what a topic gains in any mixture with the m active ones.
 
-    With G_j of a part of the words, Jensen's bound for scarce words and for the others is
-    Σ L log(Σ_j θ_j G_j/L). It is largest for a mixture of two topics, one of which is the new one:
-    between active ones it is not above 0.
+    With G_j the part of a part's words in L g_j, Jensen's bound for scarce words and for the others
+    is Σ L log(Σ_j θ_j G_j/L). It is largest for a mixture of two topics, one of which is the new
+    one: between active ones it is not above 0.
     """
-    scarce, base, factor = sums.scarce, sums.base, sums.factor
-    rest = sums.length - scarce
-    if scarce == 0.0 or rest == 0.0:
+    rest = length - scarce
+    if scarce == 0.0 or rest == 0.0 or work.all_g[topic] > MOST_GRADIENT:
         return math.inf
-    mine = factor * work.scarce_g[topic], factor * (work.other_g[topic] + base)
+    mine = work.scarce_g[topic], length * work.all_g[topic] - work.scarce_g[topic]
     limit = 0.0
     for a in range(m):
         other = work.active[a]
-        theirs = factor * work.scarce_g[other], factor * (work.other_g[other] + base)
+        theirs = work.scarce_g[other], length * work.all_g[other] - work.scarce_g[other]
         most = _most_between(scarce, rest, mine, theirs)
         if math.isnan(most):
             return math.inf
@@ -159,65 +101,39 @@ def limit_gain(work, sums, topic, m):
 
 
 @inner_kernel
-def list_candidates(work, m, n, length):
-    """List the topics that could gain more than they cost; return how many there are. They are
-    in the order of topics."""
-    scarce, base = sum_coarsely(work, n)
-    factor = 1.0 + (n + 4) * COARSE
-    sums = CoarseSums(length, scarce, base, factor)
+def list_candidates(work, m, length, scarce):
+    """List the topics that could gain more than they cost, in the order of the most that each could
+    gain; return how many there are."""
+    n_all = len(work.all_g)
     least = 0.0
     for a in range(m):
-        active = work.active[a]
-        least = max(least, work.scarce_g[active] + work.other_g[active] + base)
-    # Most topics end here; a loop without branches takes them several at a time.
-    for j in range(len(work.possible)):
-        most = factor * max(work.scarce_g[j] + work.other_g[j] + base, least)
-        work.possible[j] = most - length > work.costs[j]
+        least = max(least, work.all_g[work.active[a]])
+    # g - 1 and (g - 1) / √g are at least log g, and take less time. By the first one most topics are
+    # ruled out, in a loop without branches that takes several at a time.
+    for j in range(n_all):
+        work.possible[j] = length * (max(work.all_g[j], least) - 1.0) > work.costs[j]
     for a in range(m):
         work.possible[work.active[a]] = False
     size = 0
-    for j in range(len(work.possible)):
+    for j in range(n_all):
         if not work.possible[j]:
             continue
         cost = work.costs[j]
-        g = factor * max(work.scarce_g[j] + work.other_g[j] + base, least) / length
-        if g <= MOST_GRADIENT:  # not if single precision has overflowed
-            # (g - 1) / √g is at least log g, and takes less time.
-            if length * (g - 1.0) <= cost * math.sqrt(g) or length * math.log(g) <= cost:
-                continue
-            if limit_gain(work, sums, j, m) <= cost - ROUNDING * length:
-                continue
-        if cost > 0.0 and is_hopeless(work, j, m, n, length, cost):
+        g = max(work.all_g[j], least)
+        if length * (g - 1.0) <= cost * math.sqrt(g):
             continue
-        work.candidates[size] = j
-        size += 1
-    return size
-
-
-@inner_kernel
-def sort_candidates(table, work, m, n, length, size):
-    """Sort the listed topics, whose rows are filled in, by the most that each could gain, and leave
-    out those that cannot pay; return how many are left."""
-    least = 0.0
-    for a in range(m):
-        find_gradient(table, work, work.active[a], n, length)
-        least = max(least, work.all_g[work.active[a]])
-    n_left = 0
-    for index in range(size):
-        topic = work.candidates[index]
-        find_gradient(table, work, topic, n, length)
-        surplus = length * math.log(max(work.all_g[topic], least)) - work.costs[topic]
-        if surplus <= 0.0:
+        surplus = length * math.log(g) - cost
+        if surplus <= 0.0 or limit_gain(work, j, m, length, scarce) <= cost - ROUNDING * length:
             continue
-        place = n_left
+        place = size
         while place > 0 and work.surplus[place - 1] < surplus:
             work.candidates[place] = work.candidates[place - 1]
             work.surplus[place] = work.surplus[place - 1]
             place -= 1
-        work.candidates[place] = topic
+        work.candidates[place] = j
         work.surplus[place] = surplus
-        n_left += 1
-    return n_left
+        size += 1
+    return size
 
 
 @bound_kernel
@@ -261,21 +177,16 @@ def _gain_along(work, share, n):
 
 @inner_kernel
 def is_hopeless(work, chosen, m, n, length, cost):
-    """Return whether it is certain that no mixture of the m active topics and a chosen one is
-    better than the current one by more than `cost`.
+    """Return whether it is certain that no mixture of the m active topics and a chosen one, whose
+    row is filled in, is better than the current one by more than `cost`.
 
     Jensen's bound holds from any point: it is close where the chosen topic has about the share that
-    would be its best. The row of the chosen topic may be a coarse one.
+    would be its best.
     """
-    row = work.trial_p
-    for i in range(n):
-        index = work.places[i]
-        row[i] = work.shared[i] if index < 0 else np.float64(work.coarse[index, chosen])
-        work.direction[i] = row[i] - work.p[i]
     share = FIRST_SHARE
     for _ in range(HOPELESS_TRIES):
         gain = _gain_along(work, share, n)
-        toward = _multiply(work.terms, row, n)
+        toward = _multiply(work.terms, work.rows[chosen], n)
         largest = toward
         for a in range(m):
             largest = max(largest, _multiply(work.terms, work.rows[work.active[a]], n))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atd_dask.kernels.candidate_topics import list_candidates, sort_candidates
+from atd_dask.kernels.candidate_topics import all_gradients, is_hopeless, list_candidates
 from atd_dask.kernels.jit import enlarge, inner_kernel, kernel
 from atd_dask.kernels.mixtures import (
     GAP,
@@ -130,16 +130,13 @@ def _add_topic(table, slope, work, m, n, length, now):
     n_all = len(work.all_g)
     if m == n_all:
         return m, now
+    scarce = all_gradients(table, work, n, length)
     structure = work.log_choose[m + 1] - work.log_choose[m] + 0.5 * math.log(length / (2 * math.pi))
     for j in range(n_all):
         work.costs[j] = topic_cost(structure, slope[j], length)
-    size = list_candidates(work, m, n, length)
-    if size == 0:
-        return m, now
-    for index in range(size):
-        fill_row(work, work.candidates[index], n)
-    for index in range(sort_candidates(table, work, m, n, length, size)):
+    for index in range(list_candidates(work, m, length, scarce)):
         chosen = work.candidates[index]
+        fill_row(work, chosen, n)
         cost = work.costs[chosen]
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
@@ -147,10 +144,13 @@ def _add_topic(table, slope, work, m, n, length, now):
         share = 0.0
         if rise > 0.0:
             below, start = False, 0.5
-            if cost > 0.0 and m == 1:
-                below, start = stays_below(
-                    work.counts, work.p, work.direction, work.terms, n, rise, cost
-                )
+            if cost > 0.0:
+                if is_hopeless(work, chosen, m, n, length, cost):
+                    continue
+                if m == 1:
+                    below, start = stays_below(
+                        work.counts, work.p, work.direction, work.terms, n, rise, cost
+                    )
             if below:
                 continue
             share = line_maximum(

@@ -201,21 +201,23 @@ def _collect_topics(rows, shared, places, theta_indptr, theta, expected, first, 
     out_mass = np.empty(most)
     size = 0
     for j in range(first, last):
+        n_tokens = 0
         for e in range(by_topic[j], by_topic[j + 1]):
             d, k = documents[e], entries[e]
+            proportion[j - first] += theta[k]
             alone = theta_indptr[d + 1] - theta_indptr[d] == 1
             i = starts[k]
-            proportion[j - first] += theta[k]
             for place in range(indptr[d], indptr[d + 1]):
                 word = terms[place]
                 if shared[word] <= 0.0:
                     continue
-                tokens[j - first] += counts[place]
+                n_tokens += counts[place]
                 if alone:
                     _add(word, float(counts[place]), sums, marks)
                 else:
                     _add(word, expected[i], sums, marks)
                     i += 1
+        tokens[j - first] = n_tokens
         size = _take_sums(sums, marks, out_words, out_mass, size)
         out_indptr[j - first + 1] = size
     if 4 * size < 3 * most:

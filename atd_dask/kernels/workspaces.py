@@ -16,8 +16,6 @@ from atd_dask.kernels.model import Floats, Ints, Topics
 # How many probabilities of frequent words are kept from one document to the next.
 MOST_KEPT = 2**21
 
-LEAST_COARSE = np.finfo(np.float32).tiny  # a smaller one might become 0
-
 
 class Workspace(NamedTuple):
     """Scratch memory for a document."""
@@ -29,7 +27,6 @@ class Workspace(NamedTuple):
     kept: Ints  # words: 1 + the row of a word that is kept for the next document, or 0
     n_kept: Ints  # 1
     columns: Floats  # places × j: probabilities of words in every topic
-    coarse: NDArray[np.float32]  # places × j: the same in single precision, for bounds
     rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
     factors: Floats  # n: of a product
@@ -37,10 +34,9 @@ class Workspace(NamedTuple):
     theta: Floats  # m
     g: Floats  # m
     all_g: Floats  # j
-    scarce_g: NDArray[np.float32]  # j: L g of scarce words in single precision
-    other_g: NDArray[np.float32]  # j: the same of the others
-    possible: NDArray[np.bool_]  # j: topics that are not ruled out
+    scarce_g: Floats  # j: the part of scarce words in length × all_g
     costs: Floats  # j: of one more topic
+    possible: NDArray[np.bool_]  # j: topics that a first bound does not rule out
     marked: Ints  # j: topics that are on, or were tried
     candidates: Topics  # j: topics to try, the most promising first
     surplus: Floats  # j: the most that each of them could gain
@@ -80,7 +76,6 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros(n_words, np.int64),
         np.zeros(1, np.int64),
         np.zeros((n_places, n_topics)),
-        np.zeros((n_places, n_topics), np.float32),
         np.zeros((n_topics, longest)),
         np.zeros(longest),
         np.zeros(longest),
@@ -88,10 +83,9 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros(n_topics),
         np.zeros(n_topics),
         np.zeros(n_topics),
-        np.zeros(n_topics, np.float32),
-        np.zeros(n_topics, np.float32),
-        np.zeros(n_topics, np.bool_),
         np.zeros(n_topics),
+        np.zeros(n_topics),
+        np.zeros(n_topics, np.bool_),
         np.zeros(n_topics, np.int64),
         np.zeros(n_topics, np.int32),
         np.zeros(n_topics),
@@ -129,28 +123,12 @@ def load_document(table, terms, counts, work):
 
 
 @inner_kernel
-def make_coarse(probability):
-    """Return a probability in single precision, which is never too small by more than rounding."""
-    return max(np.float32(probability), LEAST_COARSE)
-
-
-@inner_kernel
-def fill_place(work, index, topic, probability):
-    """Fill in the probability of a word in one topic."""
-    work.columns[index, topic] = probability
-    work.coarse[index, topic] = make_coarse(probability)
-
-
-@inner_kernel
 def fill_column(table, work, word, index):
     """Fill in the probabilities of a word in every topic of the table."""
-    shared = table.shared[word]
-    coarse = make_coarse(shared)
     for j in range(len(work.rows)):
-        work.columns[index, j] = shared
-        work.coarse[index, j] = coarse
+        work.columns[index, j] = table.shared[word]
     for k in range(table.indptr[word], table.indptr[word + 1]):
-        fill_place(work, index, table.topics[k], table.probabilities[k])
+        work.columns[index, table.topics[k]] = table.probabilities[k]
 
 
 @inner_kernel
@@ -174,7 +152,7 @@ def fill_columns(table, extra, work, n):
             fill_column(table, work, word, place)
         work.places[i] = place
         if has_extra:
-            fill_place(work, place, table.n_topics, extra[word])
+            work.columns[place, table.n_topics] = extra[word]
 
 
 @inner_kernel
