@@ -2,9 +2,10 @@
 
 The size of a task follows its cost. An iteration on a small corpus takes less time than a round
 trip to the workers: then a task is a whole restart, and restarts run in parallel. If there are
-fewer of them than a worker has threads, they share its threads. A large corpus is cut into its
-blocks, and a task is a group of these. Either way the same kernels process the same blocks in the
-same order, so the bytes are the same, as they are without a cluster.
+fewer of them than threads, they share the threads of their worker, or of this machine if the
+cluster is on it. A large corpus is cut into its blocks, and a task is a group of these. Either way
+the same kernels process the same blocks in the same order, so the bytes are the same, as they are
+without a cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from atd_dask.distribution.block_passes import ClusterPasses
 from atd_dask.distribution.engine.events import listen, report
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.engine.worker_threads import count_own_threads
+from atd_dask.distribution.engine.worker_threads import count_own_threads, share_local_threads
 from atd_dask.json_records import JsonObject
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Floats, WordTable
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 # Up to this size, about ten times the paper's corpora, a restart is one task.
 SMALL_ENTRIES = 2**22
 
+# With less to do, another thread would not pay.
+ENTRIES_OF_A_THREAD = 2**14
 
 # On a larger corpus the number of topics is chosen on a sample of it, and only the topics of the
 # best number are trained on all documents. The sample is evenly spaced.
@@ -127,10 +130,12 @@ def train_restarts(
     def on_event(content: JsonObject) -> None:
         on_progress(content["restart"], _TOLD[content["kind"]](**content["done"]))
 
+    n_threads = min(
+        share_local_threads(client, restarts), training.corpus.n_entries // ENTRIES_OF_A_THREAD
+    )
     with listen(client, on_event) as channel:
-        return list(
-            Runner(client).map(train_restart, (training, checkpointer, channel), range(restarts))
-        )
+        given = training, checkpointer, channel, n_threads
+        return list(Runner(client).map(train_restart, given, range(restarts)))
 
 
 def choose_best(selections: Sequence[SelectionState]) -> WordTable:
@@ -141,15 +146,16 @@ def choose_best(selections: Sequence[SelectionState]) -> WordTable:
 
 
 def train_restart(
-    given: tuple[Training, RestartCheckpointer | None, str | None], restart: int
+    given: tuple[Training, RestartCheckpointer | None, str | None, int], restart: int
 ) -> SelectionState:
-    """Run one whole restart on a worker, on the threads that other tasks leave it."""
-    training, checkpointer, channel = given
+    """Run one whole restart on a worker, on the threads that other tasks leave it, or on as many as
+    it is given."""
+    training, checkpointer, channel, n_threads = given
 
     def on_progress(restart: int, done: OrderRecord | Iteration | Widening) -> None:
         report(channel, {"restart": restart, "kind": type(done).__name__, "done": asdict(done)})
 
-    with Threads(count_own_threads) as threads:
+    with Threads(lambda: max(count_own_threads(), n_threads)) as threads:
         training, passes = _read(training)
         passes = replace(passes, threads=threads)
         return _select(training, restart, passes, checkpointer, on_progress)

@@ -108,8 +108,8 @@ def list_candidates(work, m, length, scarce):
     least = 0.0
     for a in range(m):
         least = max(least, work.all_g[work.active[a]])
-    # g - 1 and (g - 1) / √g are at least log g, and take less time. By the first one most topics are
-    # ruled out, in a loop without branches that takes several at a time.
+    # g - 1 and (g - 1) / √g are at least log g, and take less time. The first one rules out most
+    # topics, in a loop without branches that takes several at a time.
     for j in range(n_all):
         work.possible[j] = length * (max(work.all_g[j], least) - 1.0) > work.costs[j]
     for a in range(m):

@@ -106,6 +106,25 @@ def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, m
     assert not [one for one in threading.enumerate() if one.name.startswith("atd-dask-pass")]
 
 
+@pytest.mark.parametrize(("entries", "n_threads"), [(1, 3), (10**9, 1)])
+def test_a_restart_uses_the_threads_of_idle_workers_on_this_machine(
+    training, entries, n_threads, monkeypatch
+):
+    used = set()
+
+    class Watched(driver.Threads):
+        def map(self, step, pieces):
+            used.add(self.count())
+            return super().map(step, pieces)
+
+    alone = digest(train_restarts(training, 1))
+    monkeypatch.setattr(driver, "Threads", Watched)
+    monkeypatch.setattr(driver, "ENTRIES_OF_A_THREAD", entries)
+    with local_client(3) as client:
+        assert digest(train_restarts(training, 1, client)) == alone
+    assert used == {n_threads}
+
+
 def test_orders_and_iterations_are_told(training, expected, monkeypatch):
     monkeypatch.setattr(driver, "SECONDS_BETWEEN", 0.0)
     heard = []

@@ -3,8 +3,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from distributed import Client
 
-from atd_dask.distribution.engine.worker_threads import count_own_threads
+from atd_dask.distribution.engine.worker_threads import count_own_threads, share_local_threads
 from tests.clusters import local_client
 
 # Tasks of these workers are threads of this process.
@@ -29,3 +30,11 @@ def test_tasks_share_the_threads_of_their_worker(n_threads, each):
 def test_a_worker_with_one_thread_has_no_other():
     with local_client(2) as client:
         assert client.submit(count_own_threads).result() == 1
+
+
+def test_a_few_tasks_share_the_threads_of_a_local_cluster():
+    with local_client(3) as client:
+        assert [share_local_threads(client, n_tasks) for n_tasks in (1, 2, 3, 4)] == [3, 1, 1, 1]
+        # Somebody else's cluster, as far as this client knows.
+        with Client(client.scheduler.address, set_as_default=False) as other:
+            assert share_local_threads(other, 1) == 1
