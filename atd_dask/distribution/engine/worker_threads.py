@@ -16,7 +16,8 @@ def share_local_threads(client: Client, n_tasks: int) -> int:
 
     if not isinstance(client.cluster, LocalCluster):
         return 1
-    return max(sum(client.nthreads().values()) // max(n_tasks, 1), 1)
+    n_threads: int = sum(client.nthreads().values())
+    return max(n_threads // max(n_tasks, 1), 1)
 
 
 def count_own_threads() -> int:
