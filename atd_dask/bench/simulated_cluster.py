@@ -46,7 +46,8 @@ def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seco
         return float(times.user + times.system)
 
     runner = Runner(cluster.client)
-    blocks = runner.keep(hold_block, seconds, range(n_workers * tasks_per_worker), spread=True)
+    n_blocks = n_workers * tasks_per_worker
+    blocks = runner.keep(hold_block, seconds, range(n_blocks), spread=[n_blocks])
     wait_for_sum(cluster, runner, blocks)
     memory = scheduler.memory_info().rss
     start, before, mine = time.perf_counter(), cpu_seconds(), time.process_time()

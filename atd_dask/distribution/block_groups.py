@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from atd_dask.distribution.engine.runner import share_out
 from atd_dask.kernels.model import Block, Ints, Proportions
 from atd_dask.kernels.passes import (
     BRANCHES,
@@ -107,10 +108,12 @@ class Grouping:
         return next(grouping for grouping in groupings if grouping._is_balanced(n_threads))
 
     def _is_balanced(self, n_threads: int) -> bool:
-        """Return whether threads that take tasks in turn differ by one small subtree at most."""
+        """Return whether threads among which tasks are shared out differ by one small subtree at
+        most."""
         loads = [0] * n_threads
-        for number, task in enumerate(self):
-            loads[number % n_threads] += sum(map(len, task))
+        for tasks in (self.large, self.small):
+            for index, task in zip(share_out(len(tasks), n_threads), tasks, strict=True):
+                loads[index] += sum(map(len, task))
         subtrees = [len(blocks) for task in self.small or self.large for blocks in task]
         return max(loads) - min(loads) <= max(subtrees, default=0)
 

@@ -171,7 +171,8 @@ class ClusterPasses:
         self._grouping = Grouping.of(n_blocks, n_threads, n_slots)
         groups = list(self._grouping)
         self._bounds = [starts[blocks[0].start : blocks[-1].stop + 1] for blocks in groups]
-        self._groups = self._runner.keep(read_group, self._corpus, groups, spread=True)
+        kinds = len(self._grouping.large), len(self._grouping.small)
+        self._groups = self._runner.keep(read_group, self._corpus, groups, spread=kinds)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from atd_dask.distribution.block_groups import LARGE_TASKS, MOST_LEVELS, Grouping
+from atd_dask.distribution.engine.runner import share_out
 from atd_dask.kernels.passes import BRANCHES
 
 
@@ -16,8 +17,9 @@ def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
     tasks = [[block for blocks in task for block in blocks] for task in grouping]
     assert [block for task in tasks for block in task] == list(range(n_blocks))
     loads = np.zeros(n_threads)
-    for number, task in enumerate(tasks):
-        loads[number % n_threads] += len(task)
+    for some in (tasks[: len(grouping.large)], tasks[len(grouping.large) :]):
+        for index, task in zip(share_out(len(some), n_threads), some, strict=True):
+            loads[index] += len(task)
     smallest = max(len(blocks) for task in grouping.small or grouping.large for blocks in task)
     assert loads.max() - loads.min() <= smallest
 

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,14 @@ def find_siblings(handles: Sequence[Any], sizes: Sequence[int], n_branches: int)
         assert group.n_leaves + size <= n_branches
         groups[-1] = Siblings([*group.handles, handle], group.n_leaves + size)
     return groups
+
+
+def share_out(n_pieces: int, n_threads: int) -> list[int]:
+    """Return which thread takes each piece: all about as many, and neighbours together, so that
+    most sums of neighbours need nothing from another worker. The last threads have one more, since
+    the last piece may be a small one."""
+    left = range(n_pieces - 1, -1, -1)
+    return [n_threads - 1 - number * n_threads // n_pieces for number in left]
 
 
 def split_by_size(rows: Sequence[Sequence[Any]], most: int) -> Iterator[list[Sequence[Any]]]:
@@ -217,14 +225,19 @@ class Runner:
             yield
 
     def keep(
-        self, step: Callable[..., Any], shared: Any, pieces: Sequence[Any], spread: bool = False
+        self,
+        step: Callable[..., Any],
+        shared: Any,
+        pieces: Sequence[Any],
+        spread: Sequence[int] = (),
     ) -> RemoteResults:
-        """Compute step(shared, piece) for every piece, and keep the results on the workers; with
-        `spread`, in turn on all threads, for pieces that take about as long."""
+        """Compute step(shared, piece) for every piece, and keep the results on the workers. With
+        `spread`, which says how many pieces of each kind there are, one kind after the other, each
+        kind is shared out among all threads: those of a kind should take about as long."""
         if self.client is None:
             return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
-        homes = self._list_homes(len(pieces)) if spread else [None] * len(pieces)
+        homes = self._list_homes(spread) if spread else [None] * len(pieces)
         futures = self._submit_to_homes(step, [(held, piece) for piece in pieces], homes)
         return RemoteResults(futures, held, homes)
 
@@ -359,11 +372,13 @@ class Runner:
             self.client.cancel([*futures, *needed])
         return results
 
-    def _list_homes(self, n_pieces: int) -> list[str | None]:
-        """Return a worker for each piece, all threads in turn."""
+    def _list_homes(self, kinds: Sequence[int]) -> list[str | None]:
+        """Return a worker for each piece of several kinds."""
         assert self.client is not None
         threads = [name for name, n in sorted(self.client.nthreads().items()) for _ in range(n)]
-        return list(islice(cycle(threads), n_pieces)) if threads else [None] * n_pieces
+        if not threads:
+            return [None] * sum(kinds)
+        return [threads[index] for n in kinds for index in share_out(n, len(threads))]
 
     def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any] | None:
         """Return the handle of a value that many tasks need; nothing needs none. A task may run

@@ -13,6 +13,7 @@ from atd_dask.distribution.engine.runner import (
     _is_little,
     align_arrays,
     align_where_needed,
+    share_out,
     split_by_size,
 )
 from atd_dask.kernels.word_switches import SharedModel
@@ -49,20 +50,36 @@ def find_homes(client, kept):
 def test_results_are_spread_over_all_threads_and_what_follows_stays_there():
     with local_client(2) as client:
         runner = Runner(client)
-        kept = runner.keep(hold_number, None, range(8), spread=True)
+        kept = runner.keep(hold_number, None, range(8), spread=[8])
         homes = find_homes(client, kept)
         assert {len(home) for home in homes} == {1}
-        assert sorted(homes.count(home) for home in set(homes)) == [4, 4]
-        elsewhere = runner.keep(hold_number, None, range(8), spread=True)
+        assert homes == 4 * [homes[0]] + 4 * [homes[-1]], "neighbours are together"
+        assert homes[0] != homes[-1]
+        elsewhere = runner.keep(hold_number, None, range(8), spread=[8])
         # A value that is on the other worker alone does not draw a task away.
-        others = type(kept)([*elsewhere.results[1:], elsewhere.results[0]], None)
+        others = type(kept)([*elsewhere.results[4:], *elsewhere.results[:4]], None)
         assert find_homes(client, runner.keep_all(add_one, kept, None, others)) == homes
+
+
+def test_pieces_of_each_kind_are_shared_out():
+    with local_client(2) as client:
+        one, other = sorted(client.nthreads())
+        kept = Runner(client).keep(hold_number, None, range(7), spread=[4, 3])
+        assert list(kept.homes) == [one, one, other, other, one, other, other]
+
+
+@pytest.mark.parametrize(("n_pieces", "n_threads"), [(0, 2), (1, 3), (7, 3), (9, 3), (10, 4)])
+def test_all_threads_have_as_many_pieces_or_one_more(n_pieces, n_threads):
+    shares = share_out(n_pieces, n_threads)
+    assert shares == sorted(shares)
+    sizes = [shares.count(index) for index in range(n_threads)]
+    assert (sum(sizes), max(sizes) - min(sizes)) == (n_pieces, n_pieces % n_threads > 0)
 
 
 def test_results_of_a_lost_worker_are_computed_elsewhere():
     with local_client(2) as client:
         runner = Runner(client)
-        kept = runner.keep(hold_number, None, range(4), spread=True)
+        kept = runner.keep(hold_number, None, range(4), spread=[4])
         lost = kept.homes[0]
         client.gather(kept.results)
         client.retire_workers([lost], close_workers=True)
