@@ -88,12 +88,9 @@ def bench_orders(
     corpora: tuple[str, ...],
     folder: str | None,
     documents: tuple[int, ...],
-    words: int,
-    topics: int,
-    seeds: int,
-    first: int,
     threads: bool,
     progress: Progress,
+    **numbers: int,
 ) -> None:
     """Compare the search over numbers of topics with one that tries every number, on each CORPUS
     (reuters synthetic newsgroups, unless there are generated documents)."""
@@ -103,8 +100,9 @@ def bench_orders(
     from atd_dask.pipelines.bench import bench_threads
 
     names = corpora or (() if documents else ("reuters", "synthetic", "newsgroups"))
-    chosen = range(first, first + seeds)
-    asked = Compared(names, folder, documents, Shape(words, topics), chosen)
+    seeds = range(numbers["first"], numbers["first"] + numbers["seeds"])
+    shape = Shape(numbers["words"], numbers["topics"])
+    asked = Compared(names, folder, documents, shape, seeds)
     if threads:
         if not names:
             raise click.UsageError("--threads must be given with corpora, got only --documents")
