@@ -96,9 +96,8 @@ def bench_orders(asked: Compared, ingest: Ingest, progress: Progress) -> Iterato
             configs = ingest_corpora(asked.names, asked.corpora, folder, ingest, progress)
         train_generated()
         for config in configs:
-            store = CorpusStore.open(RunLayout(config.output).corpus("train"))
             topics = config.null_model.topics
-            yield compare_orders(config.name, store.without_copies(), topics, asked.seeds, progress)
+            yield compare_orders(config.name, _open(config), topics, asked.seeds, progress)
         for n_docs in asked.sizes:
             store = write_documents(Path(folder, str(n_docs)), n_docs, asked.shape, progress)
             n_topics = asked.shape.n_topics

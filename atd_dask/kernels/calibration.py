@@ -85,7 +85,7 @@ def estimate_p_value(support: float, references: Floats) -> float:
 
 
 def _betainc(a: float, b: float, x: float) -> float:
-    # It takes half a second to import, in every process, and few come here.
+    # Few processes come here, and all would spend time on importing it.
     from scipy.special import betainc
 
     return float(betainc(a, b, x))
