@@ -88,17 +88,23 @@ def test_every_cluster_gives_the_same_bytes(
         assert digest(train_restarts(training, 2, client)) == expected
 
 
-@pytest.mark.parametrize("restarts", [1, 2])
-def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, monkeypatch):
-    used = []
+@pytest.fixture
+def used(monkeypatch):
+    """The numbers of threads that restarts on a worker have used."""
+    counts = set()
 
     class Watched(driver.Threads):
         def map(self, step, pieces):
-            used.append(self.count())
+            counts.add(self.count())
             return super().map(step, pieces)
 
-    alone = digest(train_restarts(training, restarts))
     monkeypatch.setattr(driver, "Threads", Watched)
+    return counts
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, used):
+    alone = digest(train_restarts(training, restarts))
     with local_client(1, threads=3) as client:
         assert digest(train_restarts(training, restarts, client)) == alone
     assert 3 in used, "one of them is the last, and has all threads"
@@ -108,17 +114,9 @@ def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, m
 
 @pytest.mark.parametrize(("entries", "n_threads"), [(1, 3), (10**9, 1)])
 def test_a_restart_uses_the_threads_of_idle_workers_on_this_machine(
-    training, entries, n_threads, monkeypatch
+    training, entries, n_threads, used, monkeypatch
 ):
-    used = set()
-
-    class Watched(driver.Threads):
-        def map(self, step, pieces):
-            used.add(self.count())
-            return super().map(step, pieces)
-
     alone = digest(train_restarts(training, 1))
-    monkeypatch.setattr(driver, "Threads", Watched)
     monkeypatch.setattr(driver, "ENTRIES_OF_A_THREAD", entries)
     with local_client(3) as client:
         assert digest(train_restarts(training, 1, client)) == alone
