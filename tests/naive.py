@@ -109,11 +109,23 @@ def new_mass(counts):
     return max(alone, 1) / max(counts.sum(), 1)
 
 
-def expected_bic(x, u, shared, tokens):
-    """The terms of the expected complete-data BIC that depend on the words of the topics."""
+def encoding(n_on, places):
+    """The cost in nats of encoding which of the switches u are on."""
+    return places * entropy(n_on / places) * math.log(2)
+
+
+def encoding_of_one_more(n_on, places):
+    """What encoding costs for one more word, or for the last one if all are on."""
+    n_on = min(n_on, places - 1)
+    return encoding(n_on + 1, places) - encoding(n_on, places)
+
+
+def expected_bic(x, u, shared, tokens, price=None):
+    """The terms of the expected complete-data BIC that depend on the words of the topics. With a
+    price, encoding costs that for each word that is on."""
     n_topics, n_words = x.shape
     beta = word_probabilities(x, u, shared, least=0.0)
-    total = n_topics * n_words * entropy(u.sum() / (n_topics * n_words)) * math.log(2)
+    total = encoding(u.sum(), u.size) if price is None else price * u.sum()
     for j in range(n_topics):
         total += 0.5 * u[j].sum() * math.log(tokens[j] / (2 * math.pi))
         for n in range(n_words):

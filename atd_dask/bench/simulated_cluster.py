@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from atd_dask.bench.usage import Row
+from atd_dask.distribution.block_groups import BRANCHES
 from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.engine.simulation import Simulated, simulate_cluster
-from atd_dask.kernels.passes import BRANCHES
 
 if TYPE_CHECKING:
     from atd_dask.progress import Progress
@@ -47,7 +47,7 @@ def measure_pass(cluster: Simulated, n_workers: int, tasks_per_worker: int, seco
 
     runner = Runner(cluster.client)
     n_blocks = n_workers * tasks_per_worker
-    blocks = runner.keep(hold_block, seconds, range(n_blocks), spread=[n_blocks])
+    blocks = runner.keep(hold_block, seconds, range(n_blocks), spread=True)
     wait_for_sum(cluster, runner, blocks)
     memory = scheduler.memory_info().rss
     start, before, mine = time.perf_counter(), cpu_seconds(), time.process_time()
@@ -81,7 +81,7 @@ def simulate_pass(cluster: Simulated, runner: Runner, blocks: RemoteResults, sec
 
 def wait_for_sum(cluster: Simulated, runner: Runner, parts: RemoteResults) -> int:
     """Wait for the sum over all blocks; return how many tasks it took."""
-    whole = RemoteResults([runner.reduce(add_blocks, parts.results, 0, BRANCHES)], None)
+    whole = runner.reduce(add_blocks, parts, 0, BRANCHES)
     cluster.wait(whole.results[0], MOST_SECONDS)
     ((n_blocks, n_tasks),) = runner.ask(keep_part, whole, [(0, None)])
     assert n_blocks == len(parts.results)

@@ -113,7 +113,7 @@ def learn_smoothed(material: Material, n_topics: int, seed: int) -> Learned:
 
     def learn() -> Floats:
         table = model.fit(material.train).model_.table
-        expected = collect_block(block, table, fit_block(block, table).proportions)
+        expected = collect_block(block, table, fit_block(block, table).proportions).expected()
         words = SMOOTHING * np.tile(table.shared, (table.n_topics, 1))
         topics = np.repeat(np.arange(table.n_topics), np.diff(expected.indptr))
         words[topics, expected.words] += expected.mass

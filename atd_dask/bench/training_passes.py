@@ -40,8 +40,7 @@ from atd_dask.kernels.passes import (
     Pass,
     Passes,
     Start,
-    fit_passes,
-    join_passes,
+    fit_blocks,
     slope_topics,
 )
 from atd_dask.kernels.seeding import seed_topics
@@ -260,8 +259,8 @@ def bench_steps(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
         passes, n_entries = read_into_memory(store), store.n_entries
         shared, table, before = begin(passes, store, shape)
     table, before = iterate(passes, shared, table, before)
-    words = table.read()
-    blocks, starts = passes.blocks, passes.starts
+    words, blocks = table.read(), passes.blocks
+    documents = blocks.documents
     rows: list[Row] = []
 
     def note(what: str, step: Callable[[], Any], *given: Any) -> Any:
@@ -287,25 +286,23 @@ def bench_steps(n_docs: int, shape: Shape, progress: Progress) -> list[Row]:
     counts = before.expected
     assert isinstance(counts, ExpectedCounts)
     assert isinstance(before.proportions, Proportions)
-    words = note("update the words", lambda: improve_words(counts, shared, words, TERMS), counts)
+    words = note(
+        "update the words", lambda: counts.ask(improve_words, shared, words, TERMS), counts
+    )
     slope = slope_topics(words, counts.tokens, lda=False)
     given = words, before.proportions, slope, before.anchors
-    parts = note("fit and collect", lambda: fit_passes(blocks, *given), blocks, words)
+    proportions, _ = note(
+        "fit and collect", lambda: fit_blocks(blocks, *given, passes.bits), documents, words
+    )
     free = np.full(shape.n_topics, -1)
-    fits = [
-        fit_and_divide(block, words, part.proportions, slope, free)
-        for block, part in zip(blocks, parts, strict=True)
-    ]
+    fit, divided = fit_and_divide(documents, words, proportions, slope, free)
+    parts = divided.part(0, len(documents))
     note(
         "of that, collect",
-        lambda: [
-            collect_block(block, words, fit.proportions, divided.part(0, len(block)))
-            for block, (fit, divided) in zip(blocks, fits, strict=True)
-        ],
-        blocks,
-        [divided.counts for _, divided in fits],
+        lambda: collect_block(documents, words, fit.proportions, parts, passes.bits),
+        documents,
+        parts,
     )
-    note("add up", lambda: join_passes(parts, starts, passes.n_words), parts)
     values = np.arange(COPIED_BYTES // 8)
     note("copy of an array", values.copy, values)
     return rows
@@ -333,8 +330,7 @@ def _on_workers(n_workers: int, store: CorpusStore) -> Iterator[Passes]:
 
 
 def read_into_memory(store: CorpusStore) -> LocalPasses:
-    corpus = MemoryCorpus.read(store)
-    return LocalPasses(corpus.blocks(), corpus.n_words)
+    return LocalPasses(MemoryCorpus.read(store))
 
 
 def begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel, HeldTable, Pass]:
@@ -349,7 +345,7 @@ def begin(passes: Passes, store: CorpusStore, shape: Shape) -> tuple[SharedModel
     table = start_selection(shared, seeds).table
     for _ in range(ASSIGN_PASSES):
         result = passes.assign(table)
-        table = result.expected.ask(improve_words, shared, None, TERMS)
+        table = result.expected.ask(improve_words, shared, table, TERMS, True)
     return shared, table, passes.assign(table)
 
 

@@ -1,5 +1,8 @@
 """Passes over the blocks of a corpus on a cluster.
 
+Documents are divided among the workers. What they add up to is divided by topics: each worker has
+the sums of some topics, and chooses their words.
+
 The words of topics follow from the counts of a fit, and the next fit follows from these words.
 Neither needs the client, so both are submitted with a fit, before anybody knows whether they will
 be needed, and workers do not wait between passes. At the end of an order they are dropped; the
@@ -18,31 +21,36 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from atd_dask.distribution.block_groups import BlockGroup, Grouping, GroupPass, add_groups
-from atd_dask.distribution.engine.runner import (
-    RemoteResults,
-    Runner,
-    align,
-    align_arrays,
-    find_siblings,
-    hold,
+from atd_dask.distribution.block_groups import (
+    BRANCHES,
+    GroupPass,
+    Totals,
+    add_groups,
+    add_topics,
+    add_totals,
+    cut_blocks,
+    cut_topics,
+    take_topics,
+    take_totals,
 )
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, align_arrays, hold
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
-    BRANCHES,
+    Blocks,
     HeldProportions,
     NextWords,
     Pass,
     Start,
     anchors_in,
-    assign_pass,
-    fit_passes,
+    assign_blocks,
+    fit_blocks,
     read_proportions,
     slope_topics,
     split_rows,
 )
-from atd_dask.kernels.statistics import ExpectedCounts, count_words
+from atd_dask.kernels.statistics import FixedCounts, WordStep, count_fraction_bits, count_words
+from atd_dask.kernels.word_switches import SharedModel, TopicWords
 
 # Values that are remembered: the shared model, the cost terms, and the words of topics.
 MOST_RECENT = 3
@@ -118,25 +126,29 @@ class CountsOnWorkers:
 
     runner: Runner
     sent: SentValues
-    whole: Any  # the handle of a pass
+    parts: Sequence[Any]  # the handles of the counts of some topics each
     tokens: Ints
     proportion: Floats
     likely: NextWords | None
     words: TableOnWorkers | None
 
-    def ask(self, step: Callable[..., WordTable], *given: Any) -> TableOnWorkers:
-        asked = NextWords(step, given)
+    def ask(self, step: WordStep, shared: SharedModel, *given: Any) -> TableOnWorkers:
+        asked = NextWords(step, (shared, *given))
         if self.likely is not None and self.words is not None and self.likely.is_same(asked):
             return self.words
-        return choose_words(self.runner, self.sent, self.whole, asked, len(self.tokens))
+        return choose_words(self.runner, self.sent, self.parts, asked, len(self.tokens))
 
 
 def choose_words(
-    runner: Runner, sent: SentValues, whole: Any, asked: NextWords, n_topics: int
+    runner: Runner, sent: SentValues, parts: Sequence[Any], asked: NextWords, n_topics: int
 ) -> TableOnWorkers:
     """Have the words chosen that follow from the counts of a pass."""
-    handles = [sent.send(value) for value in asked.given]
-    handle = runner.derive(ask_counts, whole, asked.step, *handles, priority=WORDS_PRIORITY)
+    given = [sent.send(value) for value in asked.given]
+    words = [
+        runner.derive(ask_counts, part, asked.step, *given, priority=WORDS_PRIORITY)
+        for part in parts
+    ]
+    handle = runner.derive(join_words, words, given[0], priority=WORDS_PRIORITY)
     return TableOnWorkers(runner, handle, n_topics)
 
 
@@ -165,14 +177,10 @@ class ClusterPasses:
         self.n_words = corpus.n_words
 
     def __enter__(self) -> Self:
-        starts = self._corpus.block_starts
-        n_blocks = len(starts) - 1
-        n_threads, n_slots = self._runner.count_threads(), self._runner.count_slots()
-        self._grouping = Grouping.of(n_blocks, n_threads, n_slots)
-        groups = list(self._grouping)
-        self._bounds = [starts[blocks[0].start : blocks[-1].stop + 1] for blocks in groups]
-        kinds = len(self._grouping.large), len(self._grouping.small)
-        self._groups = self._runner.keep(read_group, self._corpus, groups, spread=kinds)
+        starts, n_threads = self._corpus.block_starts, self._runner.count_threads()
+        groups = cut_blocks(len(starts) - 1, n_threads)
+        self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks in groups]
+        self._groups = self._runner.keep(read_group, self._corpus, self._bounds, spread=True)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -188,16 +196,24 @@ class ClusterPasses:
         return ClusterPasses(self._runner, corpus)
 
     def count_words(self) -> Ints:
+        return self._word_totals
+
+    @cached_property
+    def _word_totals(self) -> Ints:
         counts = self._runner.keep_all(count_in_group, self._groups, self.n_words)
-        whole = self._runner.reduce(add_totals, counts.results, None, BRANCHES)
+        (whole,) = self._runner.reduce(add_arrays, counts, None, BRANCHES).results
         totals: Ints = self._runner.fetch(whole)
         return totals
+
+    @cached_property
+    def _bits(self) -> int:
+        return count_fraction_bits(int(self._word_totals.sum()))
 
     def assign(self, table: HeldTable) -> Pass:
         self.forget()
         tables = self._send_to_all(self._sent.send(table))
-        parts = self._runner.keep_all(assign_group, self._groups, None, tables)
-        added = self._add_up(parts, None)
+        parts = self._runner.keep_all(assign_group, self._groups, self._bits, tables)
+        added = self._add_up(parts, None, table.n_topics)
         return added.wait(None, None)
 
     def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
@@ -211,8 +227,8 @@ class ClusterPasses:
             parts = self._fit(
                 handle, self._place(start.proportions), self._runner.send(totals), lda
             )
-        added = self._add_up(parts, handle)
-        words = choose_words(self._runner, self._sent, added.whole, likely, table.n_topics)
+        added = self._add_up(parts, handle, table.n_topics)
+        words = choose_words(self._runner, self._sent, added.parts, likely, table.n_topics)
         parts = self._fit(words.handle, added.proportions.kept, added.totals, lda)
         self._ahead = FitAhead(words, added.proportions, parts)
         return added.wait(likely, words)
@@ -231,26 +247,34 @@ class ClusterPasses:
 
     def _fit(self, table: Any, starts: RemoteResults, totals: Any, lda: bool) -> RemoteResults:
         shared = self._send_to_all(table), self._send_to_all(totals)
-        return self._runner.keep_all(fit_group, self._groups, lda, starts, *shared)
+        return self._runner.keep_all(fit_group, self._groups, (lda, self._bits), starts, *shared)
 
     def _send_to_all(self, handle: Any) -> RemoteResults:
         return RemoteResults([handle] * len(self._bounds), None)
 
-    def _add_up(self, parts: RemoteResults, table: Any) -> AddedPass:
-        """Add up the groups in the tree over the blocks: first the small ones, whose subtrees are a
-        level below the others. `table` is what was fitted."""
-        runner, grouping = self._runner, self._grouping
-        kept = runner.keep_all(take_proportions, parts, None)
-        n_large = len(grouping.large)
-        sizes = [len(subtrees) for subtrees in grouping]
-        small = find_siblings(parts.results[n_large:], sizes[n_large:], BRANCHES)
-        rest = runner.combine_each(add_groups, small, self.n_words)
-        level = [*parts.results[:n_large], *rest]
-        sizes = [*sizes[:n_large], *(1 for _ in rest)]
-        whole = runner.reduce(add_groups, level, self.n_words, BRANCHES, sizes)
-        totals = runner.derive(take_totals, whole, table, priority=TOTALS_PRIORITY)
+    def _add_up(self, groups: RemoteResults, table: Any, n_topics: int) -> AddedPass:
+        """Add up the groups: each part of the topics at a home of its own. `table` is what was
+        fitted."""
+        runner = self._runner
+        kept = runner.keep_all(take_proportions, groups, None)
+        few = runner.reduce(add_groups, groups, self.n_words, BRANCHES, BRANCHES)
+        totals = runner.keep_all(take_totals, few, None)
+        whole = runner.derive(add_totals, list(totals.results), table, priority=TOTALS_PRIORITY)
+        cut = cut_topics(n_topics, runner.count_threads())
+        parts = []
+        for topics, home in zip(cut, runner.list_homes(len(cut)), strict=True):
+            mine = [
+                # Only what these topics need is sent from elsewhere.
+                handle
+                if place == home
+                else runner.derive(take_topics, handle, topics, priority=1, home=place)
+                for handle, place in zip(few.results, few.homes, strict=True)
+            ]
+            parts.append(
+                runner.derive(add_topics, mine, topics, self.n_words, priority=1, home=home)
+            )
         held = ProportionsOnWorkers(runner, kept, self._bounds)
-        return AddedPass(runner, self._sent, whole, totals, held)
+        return AddedPass(runner, self._sent, parts, whole, held)
 
 
 @dataclass(frozen=True)
@@ -259,74 +283,71 @@ class AddedPass:
 
     runner: Runner
     sent: SentValues
-    whole: Any  # handles
+    parts: Sequence[Any]  # handles: the counts of some topics each
     totals: Any
     proportions: ProportionsOnWorkers
 
     def wait(self, likely: NextWords | None, words: TableOnWorkers | None) -> Pass:
         """Return the pass when its totals are known. `words` are computed already, because they are
         `likely` to be asked for."""
-        totals: Pass = self.runner.fetch(self.totals)
-        sums = totals.expected
+        totals: Totals = self.runner.fetch(self.totals)
+        sums = totals.sums.counts.expected()
         counts = CountsOnWorkers(
-            self.runner, self.sent, self.whole, sums.tokens, sums.proportion, likely, words
+            self.runner, self.sent, self.parts, sums.tokens, sums.proportion, likely, words
         )
-        return replace(totals, proportions=self.proportions, expected=counts)
+        return totals.sums.close(self.proportions, counts, totals.n_specific)
 
 
-def read_group(corpus: Corpus, subtrees: Sequence[range]) -> BlockGroup:
-    blocks = [corpus.block(index) for blocks in subtrees for index in blocks]
-    return BlockGroup(blocks, [len(blocks) for blocks in subtrees])
+def read_group(corpus: Corpus, bounds: Ints) -> Blocks:
+    first, last = int(bounds[0]), int(bounds[-1])
+    return Blocks(replace(corpus.rows(first, last), start=first), bounds - first)
 
 
-def take_documents(group: BlockGroup, _: None, rows: Ints) -> Block:
-    pairs = zip(group.blocks, split_rows(rows, group.starts), strict=True)
-    return Block.concatenate([block.take(mine) for block, mine in pairs])
+def take_documents(group: Blocks, _: None, rows: Ints) -> Block:
+    return group.documents.take(rows)
 
 
-def count_in_group(group: BlockGroup, n_words: int) -> Ints:
-    totals: Ints = np.sum([count_words(block, n_words) for block in group.blocks], axis=0)
-    return totals
+def count_in_group(group: Blocks, n_words: int) -> Ints:
+    return count_words(group.documents, n_words)
 
 
-def add_totals(parts: Sequence[Ints], _: None) -> Ints:
+def add_arrays(parts: Sequence[Ints], _: None) -> Ints:
     totals: Ints = np.sum(parts, axis=0)
     return totals
 
 
-def assign_group(group: BlockGroup, _: None, table: WordTable) -> GroupPass:
-    table = align_arrays(table)
-    return group.add([assign_pass(block, table) for block in group.blocks], table.n_words)
+def assign_group(group: Blocks, bits: int, table: WordTable) -> GroupPass:
+    return GroupPass(*assign_blocks(group, align_arrays(table), bits))
 
 
 def fit_group(
-    group: BlockGroup, lda: bool, start: Proportions, table: WordTable, before: Pass | Start
+    group: Blocks,
+    given: tuple[bool, int],
+    start: Proportions,
+    table: WordTable,
+    before: Totals | Start,
 ) -> GroupPass:
-    before = Start.after(before) if isinstance(before, Pass) else before
+    lda, bits = given
+    if isinstance(before, Totals):
+        sums = before.sums
+        before = Start(Proportions.empty(0), sums.counts.tokens, sums.anchors)
     table, here = align_arrays(table), align(start)  # they may come from another worker
     slope = slope_topics(table, before.tokens, lda)
-    first = group.blocks[0].start
+    first = group.documents.start
     mine = anchors_in(before.anchors, first, first + len(here))
-    return group.add(fit_passes(group.blocks, table, here, slope, mine), table.n_words)
+    return GroupPass(*fit_blocks(group, table, here, slope, mine, bits))
 
 
 def take_proportions(part: GroupPass, _: None) -> Proportions:
     return part.proportions
 
 
-def take_totals(added: GroupPass, table: WordTable | None) -> Pass:
-    """Return a pass without what grows with the documents or the vocabulary, and with the numbers
-    of words that were fitted."""
-    (whole,) = added.sums
-    assert isinstance(whole.expected, ExpectedCounts)
-    totals = replace(whole, expected=whole.expected.totals())
-    return totals if table is None else replace(totals, n_specific=table.specific_words())
+def ask_counts(counts: FixedCounts, step: WordStep, *given: Any) -> TopicWords:
+    return step(counts.expected(), *(align_arrays(value) for value in given))
 
 
-def ask_counts(added: GroupPass, step: Callable[..., WordTable], *given: Any) -> WordTable:
-    (whole,) = added.sums
-    assert isinstance(whole.expected, ExpectedCounts)
-    return whole.expected.ask(step, *(align_arrays(value) for value in given))
+def join_words(parts: Sequence[TopicWords], shared: SharedModel) -> WordTable:
+    return TopicWords.concatenate(parts).table(align_arrays(shared))
 
 
 def hold_part(_: None, part: Proportions) -> Proportions:

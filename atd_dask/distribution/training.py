@@ -164,7 +164,7 @@ def train_restart(
 def _read(training: Training) -> tuple[Training, LocalPasses]:
     """Return the same training with its documents in this process."""
     corpus = MemoryCorpus.read(training.corpus)
-    return replace(training, corpus=corpus), LocalPasses(corpus.blocks(), corpus.n_words)
+    return replace(training, corpus=corpus), LocalPasses(corpus)
 
 
 def _select(

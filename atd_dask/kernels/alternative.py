@@ -181,11 +181,10 @@ def train_topic(context, indptr, terms, counts):
         theta[d, 0] = 1.0
     slope = np.full(new + 1, FREE if context.lda else 0.0)
     anchors = np.full(new + 1, -1)
-    margin = np.zeros(2)
     mine = np.zeros(n_words, np.int32)
     # Two sweeps are too few for a list.
     absent = np.zeros(n_words, np.int32)
-    unsure = UnsureWords(words[:0], x[:0], np.full(1, -1), np.zeros(4), absent)
+    unsure = UnsureWords(words[:0], x[:0], absent)
     likelihoods = np.zeros(n_docs)
     shares = np.zeros(n_docs)
     previous = np.inf
@@ -196,7 +195,7 @@ def train_topic(context, indptr, terms, counts):
             cost = SwitchCost(0.5 * math.log(tokens / (2 * math.pi)), n_words, 1.0)
             n_mine = list_words(on, mine, np.int64(0))
             topic = TopicCounts(words, mine[:n_mine], x, on)
-            n_on, _ = sweep_topic(topic, model, cost, n_on, margin, unsure, np.int64(SWEEPS))
+            n_on, _ = sweep_topic(topic, model, cost, n_on, unsure, np.int64(SWEEPS))
         estimate_topic(context, x, on, extra)
         bic = entropy_cost(n_on, n_words) + 0.5 * n_on * math.log(max(tokens, 1) / (2 * math.pi))
         for index in range(n_occurring):

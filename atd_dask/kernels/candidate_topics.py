@@ -43,7 +43,8 @@ def all_gradients(table, work, n, length):
     for i in range(n):
         shared = work.shared[i]
         index = work.places[i]
-        weight = work.counts[i] / work.p[i]
+        work.inverse[i] = 1.0 / work.p[i]
+        weight = work.counts[i] * work.inverse[i]
         base += weight * shared
         if index < 0:
             continue
@@ -146,46 +147,45 @@ def _multiply(one, other, n):
 
 
 @bound_kernel
-def _gain_along(work, share, n):
-    """Return what a share below a half of the topic in `direction` gains, and leave counts / p at
-    that point in `terms`.
+def _gain_along(work, row, share, n):
+    """Return what a share below a half of a topic with this row gains, and leave c / p at that
+    point in `terms`.
 
     Products take less time than logarithms. Their factors are at least an eighth; should one
     overflow, the gain is infinite.
     """
-    n_large = 0
     for i in range(n):
-        count = work.counts[i]
-        mixed = work.p[i] + share * work.direction[i]
-        ratio = mixed / work.p[i]
-        work.terms[i] = count / mixed
-        work.factors[i] = ratio * (ratio if count > 1.0 else 1.0) * (ratio if count > 2.0 else 1.0)
-        n_large += count > 3.0
+        ratio = 1.0 + share * (row[i] * work.inverse[i] - 1.0)
+        work.ratios[i] = ratio
+        work.terms[i] = work.counts[i] * work.inverse[i] / ratio
     gain = 0.0
     for first in range(0, n, MOST_FACTORS):
         product = 1.0
         for i in range(first, min(first + MOST_FACTORS, n)):
-            product *= work.factors[i]
+            count, ratio = work.counts[i], work.ratios[i]
+            product *= ratio * (ratio if count > 1.0 else 1.0) * (ratio if count > 2.0 else 1.0)
         gain += math.log(product)
+    n_large = 0
+    for i in range(n):
+        n_large += work.counts[i] > 3.0
     if n_large > 0:
         for i in range(n):
             if work.counts[i] > 3.0:
-                ratio = work.counts[i] / (work.terms[i] * work.p[i])
-                gain += (work.counts[i] - 3.0) * math.log(ratio)
+                gain += (work.counts[i] - 3.0) * math.log(work.ratios[i])
     return gain
 
 
 @inner_kernel
 def is_hopeless(work, chosen, m, n, length, cost):
     """Return whether it is certain that no mixture of the m active topics and a chosen one, whose
-    row is filled in, is better than the current one by more than `cost`.
+    row is filled in, is better than the current one by more than `cost`. 1 / p must be known.
 
     Jensen's bound holds from any point: it is close where the chosen topic has about the share that
     would be its best.
     """
     share = FIRST_SHARE
     for _ in range(HOPELESS_TRIES):
-        gain = _gain_along(work, share, n)
+        gain = _gain_along(work, work.rows[chosen], share, n)
         toward = _multiply(work.terms, work.rows[chosen], n)
         largest = toward
         for a in range(m):

@@ -138,19 +138,19 @@ def _add_topic(table, slope, work, m, n, length, now):
         chosen = work.candidates[index]
         fill_row(work, chosen, n)
         cost = work.costs[chosen]
+        rise = length * (work.all_g[chosen] - 1.0)
+        tries = rise > 0.0
+        if tries and cost > 0.0 and is_hopeless(work, chosen, m, n, length, cost):
+            continue
         for i in range(n):
             work.direction[i] = work.rows[chosen, i] - work.p[i]
-        rise = length * (work.all_g[chosen] - 1.0)
         share = 0.0
-        if rise > 0.0:
+        if tries:
             below, start = False, 0.5
-            if cost > 0.0:
-                if is_hopeless(work, chosen, m, n, length, cost):
-                    continue
-                if m == 1:
-                    below, start = stays_below(
-                        work.counts, work.p, work.direction, work.terms, n, rise, cost
-                    )
+            if cost > 0.0 and m == 1:
+                below, start = stays_below(
+                    work.counts, work.p, work.direction, work.terms, n, rise, cost
+                )
             if below:
                 continue
             share = line_maximum(
@@ -318,6 +318,8 @@ class Fit:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Fit]) -> Fit:
+        if len(parts) == 1:
+            return parts[0]
         if not parts:
             nothing = np.zeros(0)
             return cls(Proportions.empty(0), np.zeros(0, np.int64), nothing, nothing)
@@ -349,8 +351,20 @@ class DividedWords:
     counts: Floats
     ends: Ints  # documents: where the counts of the next one begin
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[DividedWords]) -> DividedWords:
+        """Return the words of all documents of these parts."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = [part.part(0, len(part.ends)) for part in parts]
+        sizes = np.cumsum([0, *map(len, counts[:-1])]).tolist()
+        ends = [part.ends + size for part, size in zip(parts, sizes, strict=True)]
+        return cls(np.concatenate(counts), np.concatenate(ends))
+
     def part(self, start: int, stop: int) -> Floats:
         """Return the expected counts of some consecutive documents."""
+        if start == stop:
+            return self.counts[:0]
         first = int(self.ends[start - 1]) if start else 0
         return self.counts[first : int(self.ends[stop - 1])]
 

@@ -147,6 +147,8 @@ class Proportions:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Proportions]) -> Proportions:
+        if len(parts) == 1:
+            return parts[0]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
         return cls(
             np.concatenate(([0], np.cumsum(sizes))),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,19 +18,20 @@ from atd_dask.kernels.fitting import FREE, DividedWords, Fit, assign_block, fit_
 from atd_dask.kernels.jit import kernel
 from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.statistics import (
-    ExpectedCounts,
+    FixedCounts,
     HeldCounts,
+    WordStep,
     add_counts,
     collect_block,
+    count_fraction_bits,
     count_words,
 )
 from atd_dask.kernels.threads import Threads
 
-# How many passes are added at a time. The sum over a corpus is a tree over its blocks in order. Its
-# shape depends only on the number of blocks, so any worker can add any part of it.
-BRANCHES = 8
-
-FITTED_BLOCKS = 8  # at a time
+# Blocks that are fitted at a time, so that what is kept of frequent words serves all of them, and
+# blocks whose counts are collected at a time.
+FITTED_BLOCKS = 8
+COLLECTED_BLOCKS = 64
 
 
 class HeldProportions(Protocol):
@@ -49,8 +51,52 @@ class ComputedProportions(HeldProportions, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PassSums:
+    """What a pass adds up over consecutive blocks, in any order."""
+
+    counts: FixedCounts
+    likelihoods: Floats  # blocks: log-likelihoods
+    costs: Floats  # blocks: Σ_d log C(M, M_d) + ½ (M_d − 1) log(L_d/2π)
+    n_active: int  # topics of documents
+    n_docs: int  # documents with a known word
+    anchors: Ints  # topics: the document with most of the topic, or -1
+    anchor_weights: Floats  # topics: θ_jd L_d of that document, or -1
+
+    def totals(self) -> PassSums:
+        """Return the same without what grows with the vocabulary."""
+        return replace(self, counts=self.counts.totals())
+
+    def join_blocks(self) -> PassSums:
+        """Return the same as if all blocks were one."""
+        likelihoods, costs = np.array([add_up(self.likelihoods)]), np.array([add_up(self.costs)])
+        return replace(self, likelihoods=likelihoods, costs=costs)
+
+    def close(
+        self,
+        proportions: Proportions | ComputedProportions,
+        expected: HeldCounts,
+        n_specific: Ints | None = None,
+    ) -> Pass:
+        """Return the pass over a corpus, of which these are the sums."""
+        return Pass(
+            proportions,
+            self.n_active,
+            expected,
+            add_up(self.likelihoods),
+            add_up(self.costs),
+            self.n_docs,
+            self.anchors,
+            self.anchor_weights,
+            np.zeros(0, np.int64) if n_specific is None else n_specific,
+        )
+
+    def __sizeof__(self) -> int:
+        return sys.getsizeof(self.counts) + self.likelihoods.nbytes + self.costs.nbytes
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass over documents returns, for a block or for a whole corpus."""
+    """What a pass over a corpus returns."""
 
     proportions: Proportions | ComputedProportions
     n_active: int  # topics of documents
@@ -60,7 +106,7 @@ class Pass:
     n_docs: int  # documents with a known word
     anchors: Ints  # topics: the document with most of the topic, or -1
     anchor_weights: Floats  # topics: θ_jd L_d of that document, or -1
-    n_specific: Ints  # topics: N_j of the words that a corpus was fitted to; empty for other passes
+    n_specific: Ints  # topics: N_j of the words that were fitted; empty if none were
 
     def __sizeof__(self) -> int:
         return sys.getsizeof(self.proportions) + sys.getsizeof(self.expected)
@@ -81,9 +127,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class NextWords:
-    """How the words of topics follow from the counts of a pass: step(counts, *given)."""
+    """How the words of topics follow from the counts of a pass: step(counts, *given). The first of
+    what is given is the shared model."""
 
-    step: Callable[..., WordTable]
+    step: WordStep
     given: Sequence[Any]
 
     def ask(self, result: Pass) -> HeldTable:
@@ -133,53 +180,75 @@ class Passes(Protocol):
         """Drop what was done ahead of the last fit."""
 
 
-def assign_pass(block: Block, table: WordTable, threads: Threads | None = None) -> Pass:
-    """Give every document its best topic."""
+@dataclass(frozen=True)
+class Blocks:
+    """Consecutive blocks of a corpus."""
+
+    documents: Block
+    starts: Ints  # the first document of each block, from 0, and the number of documents
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __sizeof__(self) -> int:
+        return sys.getsizeof(self.documents)
+
+    def parts(self, size: int) -> Iterator[Blocks]:
+        """Yield as many blocks at a time."""
+        for index in range(0, max(len(self), 1), size):
+            starts = self.starts[index : index + size + 1]
+            documents = self.documents.part(int(starts[0]), int(starts[-1]))
+            yield Blocks(documents, starts - starts[0])
+
+
+def assign_blocks(
+    blocks: Blocks, table: WordTable, bits: int, threads: Threads | None = None
+) -> tuple[Proportions, PassSums]:
+    """Give every document its best topic. Sums have so many bits behind the point."""
     threads = threads or Threads()
+    block = blocks.documents
     parts = threads.map(
         lambda bounds: assign_block(block.part(*bounds), table), threads.cut(block.indptr)
     )
     proportions = Proportions.concatenate(parts)
-    expected = collect_block(block, table, proportions, threads=threads)
-    return _close(block, proportions, expected, 0.0, 0.0)
+    none = np.zeros(len(block))
+    divided = DividedWords(none[:0], np.zeros(len(block), np.int64))
+    figures = none, none
+    return proportions, _add_blocks(blocks, table, proportions, divided, figures, bits, threads)
 
 
-def fit_passes(
-    blocks: Sequence[Block],
+def fit_blocks(
+    blocks: Blocks,
     table: WordTable,
     start: Proportions,
     slope: Floats,
     anchors: Ints,
+    bits: int,
     threads: Threads | None = None,
-) -> list[Pass]:
-    """Find the switches and proportions of every document of consecutive blocks, then the expected
-    counts of each block. `anchors` counts documents from the first one.
+) -> tuple[Proportions, PassSums]:
+    """Find the switches and proportions of every document, then the expected counts, with so many
+    bits behind the point. `anchors` counts documents from the first one.
 
-    A few blocks are fitted at a time, so that what is kept of frequent words serves all of them.
     Threads fit some documents each, in which they may cut a block.
     """
     threads = threads or Threads()
-    starts = begin_blocks(blocks)
-    passes = []
-    for index in range(0, len(blocks), FITTED_BLOCKS):
-        mine = blocks[index : index + FITTED_BLOCKS]
-        bounds = starts[index : index + len(mine) + 1]
-        first, last = int(bounds[0]), int(bounds[-1])
-        fit, divided = _fit_together(
-            mine[0] if len(mine) == 1 else Block.concatenate(mine),
-            table,
-            start.part(first, last),
-            slope,
-            anchors_in(anchors, first, last),
-            threads,
-        )
-        for block, (begin, end) in zip(mine, pairwise((bounds - first).tolist()), strict=True):
-            proportions = fit.proportions.part(begin, end)
-            words = divided.part(begin, end)
-            expected = collect_block(block, table, proportions, words, threads)
-            likelihood, cost = add_up(fit.log_likelihoods[begin:end]), add_up(fit.costs[begin:end])
-            passes.append(_close(block, proportions, expected, likelihood, cost))
-    return passes
+    fits, sums, first = [], [], 0
+    for some in blocks.parts(COLLECTED_BLOCKS):
+        mine, words = [], []
+        for few in some.parts(FITTED_BLOCKS):
+            last = first + len(few.documents)
+            inside = anchors_in(anchors, first, last)
+            few_start = start.part(first, last)
+            fit, divided = _fit_together(few.documents, table, few_start, slope, inside, threads)
+            mine.append(fit)
+            words.append(divided)
+            first = last
+        fit, divided = Fit.concatenate(mine), DividedWords.concatenate(words)
+        figures = fit.log_likelihoods, fit.costs
+        sums.append(_add_blocks(some, table, fit.proportions, divided, figures, bits, threads))
+        fits.append(fit.proportions)
+    whole = sums[0] if len(sums) == 1 else add_sums(sums, table.n_words)
+    return Proportions.concatenate(fits), whole
 
 
 def _fit_together(
@@ -197,36 +266,35 @@ def _fit_together(
         return fit_and_divide(block.part(*bounds), table, start.part(*bounds), slope, inside)
 
     parts = threads.map(fit, threads.cut(block.indptr))
-    if len(parts) == 1:
-        return parts[0]
-    counts = [divided.part(0, len(divided.ends)) for _, divided in parts]
-    sizes = np.cumsum([0, *map(len, counts[:-1])]).tolist()
-    ends = [divided.ends + size for (_, divided), size in zip(parts, sizes, strict=True)]
-    divided = DividedWords(np.concatenate(counts), np.concatenate(ends))
-    return Fit.concatenate([fit for fit, _ in parts]), divided
+    fits, words = zip(*parts, strict=True)
+    return Fit.concatenate(fits), DividedWords.concatenate(words)
 
 
-def begin_blocks(blocks: Sequence[Block]) -> Ints:
-    """Return the first document of each of these consecutive blocks, counted from that of the first
-    one, and the number of documents."""
-    return np.concatenate(([0], np.cumsum([len(block) for block in blocks])))
-
-
-def _close(
-    block: Block,
+def _add_blocks(
+    blocks: Blocks,
+    table: WordTable,
     proportions: Proportions,
-    expected: ExpectedCounts,
-    log_likelihood: float,
-    cost: float,
-) -> Pass:
+    divided: DividedWords,
+    figures: tuple[Floats, Floats],
+    bits: int,
+    threads: Threads,
+) -> PassSums:
+    """Return the sums over blocks. `figures` are the log-likelihoods and the costs of documents."""
+    block = blocks.documents
+    words = divided.part(0, len(block))
+    counts = collect_block(block, table, proportions, words, bits, threads)
     anchors, weights = _find_anchors(
-        expected.n_topics, block.indptr, block.counts, *proportions.arrays
+        table.n_topics, block.indptr, block.counts, *proportions.arrays
     )
-    n_docs = int(np.count_nonzero(np.diff(proportions.indptr)))
-    n_active = len(proportions.topics)
-    none = np.zeros(0, np.int64)
-    return Pass(
-        proportions, n_active, expected, log_likelihood, cost, n_docs, anchors, weights, none
+    likelihoods, costs = (_add_each(values, blocks.starts) for values in figures)
+    return PassSums(
+        counts,
+        likelihoods,
+        costs,
+        len(proportions.topics),
+        int(np.count_nonzero(np.diff(proportions.indptr))),
+        np.where(anchors < 0, -1, anchors + block.start),
+        weights,
     )
 
 
@@ -237,6 +305,16 @@ def add_up(values):
     for value in values:
         total += value
     return total
+
+
+@kernel
+def _add_each(values, starts):
+    """Return the sum over each block, which begin at `starts`."""
+    sums = np.zeros(len(starts) - 1)
+    for index in range(len(sums)):
+        for d in range(starts[index], starts[index + 1]):
+            sums[index] += values[d]
+    return sums
 
 
 @kernel
@@ -255,64 +333,20 @@ def _find_anchors(n_topics, indptr, counts, theta_indptr, topics, theta):
     return anchors, weights
 
 
-def place_anchors(part: Pass, start: int) -> Pass:
-    """Return the pass over a block with documents numbered as in the corpus; the block begins at
-    `start`."""
-    return replace(part, anchors=np.where(part.anchors < 0, -1, part.anchors + start))
-
-
-def add_passes(parts: Sequence[Pass], n_words: int) -> Pass:
-    """Return the sum of passes over parts of a corpus, in order, without the proportions."""
-    log_likelihood = cost = 0.0
-    counts = []
-    for part in parts:
-        assert isinstance(part.expected, ExpectedCounts)
-        counts.append(part.expected)
-        log_likelihood += part.log_likelihood
-        cost += part.cost
+def add_sums(parts: Sequence[PassSums], n_words: int) -> PassSums:
+    """Return the sums over parts of a corpus, in the order of its blocks."""
     weights = np.stack([part.anchor_weights for part in parts])
     home = weights.argmax(axis=0)
     topics = np.arange(len(home))
-    return Pass(
-        Proportions.empty(0),
+    return PassSums(
+        add_counts([part.counts for part in parts], n_words),
+        np.concatenate([part.likelihoods for part in parts]),
+        np.concatenate([part.costs for part in parts]),
         sum(part.n_active for part in parts),
-        add_counts(counts, n_words),
-        log_likelihood,
-        cost,
         sum(part.n_docs for part in parts),
         np.stack([part.anchors for part in parts])[home, topics],
         weights[home, topics],
-        parts[0].n_specific,
     )
-
-
-def add_in_tree(parts: Sequence[Pass], n_words: int) -> Pass:
-    """Return the sum of passes over the blocks of a corpus, or of a subtree of it.
-
-    Sums are taken from the left, so the first one of a level is the same if it is part of the next.
-    """
-
-    def add_neighbours(some: Sequence[Pass]) -> Pass:
-        return add_passes(some, n_words) if len(some) > 1 else some[0]
-
-    first, rest = list(parts[:BRANCHES]), parts[BRANCHES:]
-    while rest:
-        starts = range(0, len(rest), BRANCHES)
-        level = [add_neighbours(rest[start : start + BRANCHES]) for start in starts]
-        first += level[: BRANCHES - 1]
-        rest = level[BRANCHES - 1 :]
-    return add_neighbours(first)
-
-
-def join_passes(parts: Sequence[Pass], starts: Ints, n_words: int) -> Pass:
-    """Return the pass over a corpus whose blocks begin at the documents `starts`."""
-    proportions = []
-    for part in parts:
-        assert isinstance(part.proportions, Proportions)
-        proportions.append(part.proportions)
-    pairs = zip(parts, starts[: len(parts)].tolist(), strict=True)
-    whole = add_in_tree([place_anchors(part, start) for part, start in pairs], n_words)
-    return replace(whole, proportions=Proportions.concatenate(proportions))
 
 
 def read_proportions(held: Proportions | HeldProportions, starts: Ints) -> Proportions:
@@ -332,36 +366,42 @@ def anchors_in(anchors: Ints, start: int, stop: int) -> Ints:
 class LocalPasses:
     """Runs all blocks in this process, one after another; several threads share each of them."""
 
-    blocks: Sequence[Block]
-    n_words: int
+    corpus: MemoryCorpus
     threads: Threads = field(default_factory=Threads)
 
     @property
-    def starts(self) -> Ints:
-        return begin_blocks(self.blocks)
+    def n_words(self) -> int:
+        return self.corpus.n_words
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        return Blocks(self.corpus.whole, self.corpus.block_starts)
+
+    @cached_property
+    def bits(self) -> int:
+        return count_fraction_bits(int(self.corpus.whole.counts.sum(dtype=np.int64)))
 
     def take(self, rows: Ints) -> Block:
-        pairs = zip(self.blocks, split_rows(rows, self.starts), strict=True)
-        return Block.concatenate([block.take(mine) for block, mine in pairs])
+        return self.corpus.whole.take(rows)
 
     def over(self, corpus: MemoryCorpus) -> AbstractContextManager[Passes]:
-        return nullcontext(replace(self, blocks=corpus.blocks(), n_words=corpus.n_words))
+        return nullcontext(replace(self, corpus=corpus))
 
     def count_words(self) -> Ints:
-        totals: Ints = np.sum([count_words(b, self.n_words) for b in self.blocks], axis=0)
-        return totals
+        return count_words(self.corpus.whole, self.n_words)
 
     def assign(self, table: HeldTable) -> Pass:
-        words = table.read()
-        parts = [assign_pass(block, words, self.threads) for block in self.blocks]
-        return join_passes(parts, self.starts, self.n_words)
+        proportions, sums = assign_blocks(self.blocks, table.read(), self.bits, self.threads)
+        return sums.close(proportions, sums.counts.expected())
 
     def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
-        words, starts = table.read(), self.starts
+        words = table.read()
         slope = slope_topics(words, start.tokens, lda)
-        whole = read_proportions(start.proportions, starts)
-        parts = fit_passes(self.blocks, words, whole, slope, start.anchors, self.threads)
-        return replace(join_passes(parts, starts, self.n_words), n_specific=words.specific_words())
+        before = read_proportions(start.proportions, self.blocks.starts)
+        proportions, sums = fit_blocks(
+            self.blocks, words, before, slope, start.anchors, self.bits, self.threads
+        )
+        return sums.close(proportions, sums.counts.expected(), words.specific_words())
 
     def forget(self) -> None:
         pass

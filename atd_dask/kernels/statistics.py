@@ -1,16 +1,20 @@
 """Expected counts: how often each word is expected to come from each topic (x_jn of the paper).
 
-They are stored by topic, with only the words that have mass, so neither the statistics of a block
-nor their sum grows with topics × vocabulary.
+They are stored by topic, with only the words that have mass, so neither the statistics of some
+documents nor their sum grows with topics × vocabulary.
+
+Over documents they are added in fixed point. Whole numbers have the same sum in any order, so
+documents may be cut among tasks, threads and workers in any way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import inner_kernel, kernel
 from atd_dask.kernels.mixtures import divide_words
@@ -23,19 +27,25 @@ from atd_dask.kernels.workspaces import (
     make_shared_workspace,
 )
 
+if TYPE_CHECKING:
+    from atd_dask.kernels.word_switches import SharedModel, TopicWords
+
 # j = topics, e = (topic, word) pairs with mass
 
-# The words of a topic are marked in machine words of 64 bits. The lowest bit of one, times this de
-# Bruijn number, has its index in the upper six bits, by way of `BIT_INDEX`.
-BITS = 64
-DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-BIT_INDEX = np.zeros(BITS, np.int64)
-for _bit in range(BITS):
-    BIT_INDEX[(int(DE_BRUIJN) << _bit) % 2**BITS >> 58] = _bit
+# Bits of a sum, and the most of them that are behind the point.
+SUM_BITS = 62
+MOST_FRACTION_BITS = 48
+
+SUMS_AT_ONCE = 2**18  # 2 MB
 
 
-# Sums that are taken at once, 2 MB.
-SUMS_AT_ONCE = 2**18
+def count_fraction_bits(n_tokens: int) -> int:
+    """Return how many bits a sum over so many tokens can have behind the point."""
+    return min(SUM_BITS - int(n_tokens).bit_length(), MOST_FRACTION_BITS)
+
+
+# Returns the words of some topics, from their counts, the shared model, and more.
+WordStep = Callable[..., "TopicWords"]
 
 
 class HeldCounts(Protocol):
@@ -47,8 +57,9 @@ class HeldCounts(Protocol):
     @property
     def proportion(self) -> Floats: ...
 
-    def ask(self, step: Callable[..., WordTable], *given: Any) -> HeldTable:
-        """Return step(counts, *given), computed where the counts are."""
+    def ask(self, step: WordStep, shared: SharedModel, *given: Any) -> HeldTable:
+        """Return the words of all topics: step(counts, shared, *given), computed where the counts
+        are, for all topics or for some at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,61 +71,71 @@ class ExpectedCounts:
     mass: Floats  # e
     tokens: Ints  # j: L̄, the tokens of the documents in which the topic is active
     proportion: Floats  # j: Σ_d θ_jd
+    first: int = 0  # the number of the first of these topics
 
     @property
     def n_topics(self) -> int:
         return len(self.tokens)
 
-    def ask(self, step: Callable[..., WordTable], *given: Any) -> WordTable:
-        return step(self, *given)
+    def ask(self, step: WordStep, shared: SharedModel, *given: Any) -> WordTable:
+        return step(self, shared, *given).table(shared)
 
-    def totals(self) -> ExpectedCounts:
+    def __sizeof__(self) -> int:
+        return _count_bytes(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedCounts:
+    """Expected counts in fixed point: whole numbers of 2^-bits."""
+
+    indptr: Ints  # j + 1
+    words: Topics  # e, ascending within a topic
+    mass: NDArray[np.int64]  # e, above 0
+    tokens: Ints  # j
+    proportion: Ints  # j
+    bits: int  # behind the point
+    first: int = 0  # the number of the first of these topics
+
+    @property
+    def n_topics(self) -> int:
+        return len(self.tokens)
+
+    def part(self, first: int, last: int) -> FixedCounts:
+        """Return the counts of the topics from `first` to before `last`."""
+        begin, end = int(self.indptr[first]), int(self.indptr[last])
+        return FixedCounts(
+            self.indptr[first : last + 1] - begin,
+            self.words[begin:end],
+            self.mass[begin:end],
+            self.tokens[first:last],
+            self.proportion[first:last],
+            self.bits,
+            self.first + first,
+        )
+
+    def totals(self) -> FixedCounts:
         """Return the same without the words."""
         indptr = np.zeros_like(self.indptr)
         return replace(self, indptr=indptr, words=self.words[:0], mass=self.mass[:0])
 
+    def expected(self) -> ExpectedCounts:
+        unit = np.float64(2.0**-self.bits)
+        return ExpectedCounts(
+            self.indptr,
+            self.words,
+            self.mass * unit,
+            self.tokens,
+            self.proportion * unit,
+            self.first,
+        )
+
     def __sizeof__(self) -> int:
-        arrays = (self.indptr, self.words, self.mass, self.tokens, self.proportion)
-        return sum(array.nbytes for array in arrays)
+        return _count_bytes(self)
 
 
-@inner_kernel
-def _add(word, mass, sums, marks):
-    marks[word // BITS] |= np.uint64(1) << np.uint64(word % BITS)
-    sums[word] += mass
-
-
-@inner_kernel
-def _take_sums(sums, marks, out_words, out_mass, size):
-    """Move the sums of a topic to the end of what is returned, in the order of words; return how
-    much that is now."""
-    for index in range(len(marks)):
-        left = marks[index]
-        while left != np.uint64(0):
-            lowest = left & (~left + np.uint64(1))
-            left ^= lowest
-            word = index * BITS + BIT_INDEX[(lowest * DE_BRUIJN) >> np.uint64(58)]
-            out_words[size] = word
-            out_mass[size] = sums[word]
-            sums[word] = 0.0
-            size += 1
-        marks[index] = np.uint64(0)
-    return size
-
-
-@kernel
-def _add_part(indptr, words, mass, first, last, sums, marks):
-    """Add the counts of the topics from `first` to before `last` to sums with a row for each."""
-    for j in range(first, last):
-        for e in range(indptr[j], indptr[j + 1]):
-            _add(words[e], mass[e], sums[j - first], marks[j - first])
-
-
-@kernel
-def _take_rows(sums, marks, first, last, indptr, words, mass):
-    """Move the sums of these topics to the end of what is returned."""
-    for j in range(first, last):
-        indptr[j + 1] = _take_sums(sums[j - first], marks[j - first], words, mass, indptr[j])
+def _count_bytes(counts: ExpectedCounts | FixedCounts) -> int:
+    arrays = counts.indptr, counts.words, counts.mass, counts.tokens, counts.proportion
+    return sum(array.nbytes for array in arrays)
 
 
 @kernel
@@ -185,43 +206,57 @@ def _list_places(indptr, theta_indptr, topics, n_topics):
     return by_topic, documents, entries, starts, sizes
 
 
+@inner_kernel
+def _take_sums(sums, out_words, out_mass, size):
+    """Move the sums of a topic to the end of what is returned, in the order of words; return how
+    much that is now."""
+    for word in range(len(sums)):
+        if sums[word] != 0:
+            out_words[size] = word
+            out_mass[size] = sums[word]
+            sums[word] = 0
+            size += 1
+    return size
+
+
 @kernel
-def _collect_topics(rows, shared, places, theta_indptr, theta, expected, first, last):
-    """Collect the counts of the topics from `first` to before `last`."""
+def _collect_topics(rows, shared, places, theta_indptr, theta, expected, first, last, bits):
+    """Collect the counts of the topics from `first` to before `last`, in fixed point."""
     indptr, terms, counts = rows
     by_topic, documents, entries, starts, sizes = places
     n_words = len(shared)
+    scale = float(np.int64(1) << bits)
     tokens = np.zeros(last - first, np.int64)
-    proportion = np.zeros(last - first)
-    sums = np.zeros(n_words)
-    marks = np.zeros(n_words // BITS + 1, np.uint64)
-    most = sizes[last] - sizes[first]
+    proportion = np.zeros(last - first, np.int64)
+    sums = np.zeros(n_words, np.int64)
+    most = 0
+    for j in range(first, last):
+        most += min(sizes[j + 1] - sizes[j], n_words)
     out_indptr = np.zeros(last - first + 1, np.int64)
     out_words = np.empty(most, np.int32)
-    out_mass = np.empty(most)
+    out_mass = np.empty(most, np.int64)
     size = 0
     for j in range(first, last):
-        n_tokens = 0
+        n_tokens = np.int64(0)
         for e in range(by_topic[j], by_topic[j + 1]):
             d, k = documents[e], entries[e]
-            proportion[j - first] += theta[k]
+            proportion[j - first] += np.int64(theta[k] * scale + 0.5)
             alone = theta_indptr[d + 1] - theta_indptr[d] == 1
             i = starts[k]
             for place in range(indptr[d], indptr[d + 1]):
                 word = terms[place]
                 if shared[word] <= 0.0:
                     continue
-                n_tokens += counts[place]
+                count = np.int64(counts[place])
+                n_tokens += count
                 if alone:
-                    _add(word, float(counts[place]), sums, marks)
+                    sums[word] += count << bits
                 else:
-                    _add(word, expected[i], sums, marks)
+                    sums[word] += np.int64(expected[i] * scale + 0.5)
                     i += 1
         tokens[j - first] = n_tokens
-        size = _take_sums(sums, marks, out_words, out_mass, size)
+        size = _take_sums(sums, out_words, out_mass, size)
         out_indptr[j - first + 1] = size
-    if 4 * size < 3 * most:
-        out_words, out_mass = out_words[:size].copy(), out_mass[:size].copy()
     return out_indptr, out_words[:size], out_mass[:size], tokens, proportion
 
 
@@ -230,54 +265,70 @@ def collect_block(
     table: WordTable,
     proportions: Proportions,
     divided: Floats | None = None,
+    bits: int | None = None,
     threads: Threads | None = None,
-) -> ExpectedCounts:
+) -> FixedCounts:
     """Do the E-step on a block. The words of documents with several topics may be `divided`
-    already. Threads collect some topics each."""
+    already. Without `bits`, there are as many as the block allows. Threads collect some topics
+    each."""
     threads = threads or Threads()
     rows, (theta_indptr, topics, theta) = block.arrays, proportions.arrays
     if divided is None:
         divided = _divide_words(rows, table, theta_indptr, topics, theta)
+    if bits is None:
+        bits = count_fraction_bits(int(block.counts.sum(dtype=np.int64)))
     places = _list_places(block.indptr, theta_indptr, topics, table.n_topics)
     given = rows, table.shared, places, theta_indptr, theta, divided
     parts = threads.map(
-        lambda bounds: ExpectedCounts(*_collect_topics(*given, *bounds)), threads.cut(places[-1])
+        lambda bounds: _collect_topics(*given, *bounds, np.int64(bits)), threads.cut(places[-1])
     )
-    return parts[0] if len(parts) == 1 else _join_topics(parts)
+    indptr, words, mass, tokens, proportion = parts[0] if len(parts) == 1 else _join_topics(parts)
+    return FixedCounts(indptr, words, mass, tokens, proportion, bits)
 
 
-def _join_topics(parts: Sequence[ExpectedCounts]) -> ExpectedCounts:
+def _join_topics(parts: Sequence[Sequence[NDArray[Any]]]) -> Iterator[NDArray[Any]]:
     """Return the counts of all topics, from those of some topics each."""
-    sizes = np.concatenate([np.diff(part.indptr) for part in parts])
-    return ExpectedCounts(
-        np.concatenate(([0], np.cumsum(sizes))),
-        np.concatenate([part.words for part in parts]),
-        np.concatenate([part.mass for part in parts]),
-        np.concatenate([part.tokens for part in parts]),
-        np.concatenate([part.proportion for part in parts]),
-    )
+    indptr, *others = zip(*parts, strict=True)
+    sizes = np.concatenate([np.diff(part) for part in indptr])
+    yield np.concatenate(([0], np.cumsum(sizes)))
+    yield from map(np.concatenate, others)
 
 
-def add_counts(parts: Sequence[ExpectedCounts], n_words: int) -> ExpectedCounts:
-    """Return the sum over blocks, in order. A few topics are added at a time, so that the sums stay
-    in the processor's caches."""
+@kernel
+def _add_part(indptr, words, mass, first, last, sums):
+    """Add the counts of the topics from `first` to before `last` to sums with a row for each."""
+    for j in range(first, last):
+        for e in range(indptr[j], indptr[j + 1]):
+            sums[j - first, words[e]] += mass[e]
+
+
+@kernel
+def _take_rows(sums, first, last, indptr, words, mass):
+    """Move the sums of these topics to the end of what is returned."""
+    for j in range(first, last):
+        indptr[j + 1] = _take_sums(sums[j - first], words, mass, indptr[j])
+
+
+def add_counts(parts: Sequence[FixedCounts], n_words: int) -> FixedCounts:
+    """Return the sum of the counts of several parts of a corpus. A few topics are added at a time,
+    so that the sums stay in the processor's caches."""
     n_topics, most = parts[0].n_topics, sum(len(part.words) for part in parts)
     n_rows = min(max(SUMS_AT_ONCE // max(n_words, 1), 1), n_topics)
-    sums = np.zeros((n_rows, n_words))
-    marks = np.zeros((n_rows, n_words // BITS + 1), np.uint64)
+    sums = np.zeros((n_rows, n_words), np.int64)
     indptr = np.zeros(n_topics + 1, np.int64)
-    words, mass = np.empty(most, np.int32), np.empty(most)
+    words, mass = np.empty(most, np.int32), np.empty(most, np.int64)
     for first in range(0, n_topics, n_rows):
         last = min(first + n_rows, n_topics)
         for part in parts:
-            _add_part(part.indptr, part.words, part.mass, first, last, sums, marks)
-        _take_rows(sums, marks, first, last, indptr, words, mass)
+            _add_part(part.indptr, part.words, part.mass, first, last, sums)
+        _take_rows(sums, first, last, indptr, words, mass)
     size = int(indptr[-1])
     tokens: Ints = np.sum([part.tokens for part in parts], axis=0)
-    proportion = np.zeros(n_topics)
-    for part in parts:
-        proportion += part.proportion
-    return ExpectedCounts(indptr, words[:size].copy(), mass[:size].copy(), tokens, proportion)
+    proportion: Ints = np.sum([part.proportion for part in parts], axis=0)
+    bits, first = parts[0].bits, parts[0].first
+    return FixedCounts(
+        indptr, words[:size].copy(), mass[:size].copy(), tokens, proportion, bits, first
+    )
 
 
 def count_words(block: Block, n_words: int) -> Ints:

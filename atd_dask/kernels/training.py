@@ -22,7 +22,10 @@ from atd_dask.kernels.word_sweeps import entropy_cost
 from atd_dask.kernels.word_switches import (
     LEAST_MASS_OF_NEW,
     SharedModel,
+    TopicWords,
     WordSwitches,
+    encoding_cost,
+    estimate_topics,
     estimate_words,
     switch_words,
 )
@@ -245,9 +248,8 @@ def _assign(
             return replace(state, finished=True)
         table = drop_topics(table.read(), unused)
     if state.iteration < -1:
-        first = state.iteration == -FIRST_ROUNDS
-        before = None if first else table
-        table = result.expected.ask(improve_words, shared, before, terms)
+        anew = state.iteration == -FIRST_ROUNDS
+        table = result.expected.ask(improve_words, shared, table, terms, anew)
     return replace(state, table=table, iteration=state.iteration + 1, start=Start.after(result))
 
 
@@ -283,8 +285,7 @@ def _iterate(
     best = state.best
     least = min((other.bic for other in state.records), default=math.inf)
     if bic < least:
-        switches = WordSwitches.of(table)
-        best = result.expected.ask(estimate_words, shared, switches, LEAST_MASS_OF_NEW).read()
+        best = result.expected.ask(complete_words, shared, state.table).read()
     ended = replace(
         state, table=table, records=(*state.records, record), best=best, start=None, bic=math.inf
     )
@@ -374,15 +375,32 @@ def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> Sel
 
 
 def improve_words(
-    expected: ExpectedCounts, shared: SharedModel, table: WordTable | None, terms: CostTerms
-) -> WordTable:
-    """Return the words of all topics after the u-switches; starting from `table`, or from every
-    word that occurs under a topic."""
+    expected: ExpectedCounts,
+    shared: SharedModel,
+    table: WordTable,
+    terms: CostTerms,
+    anew: bool = False,
+) -> TopicWords:
+    """Return the words of some topics after the u-switches; starting from those of `table`, which
+    has all topics, or `anew` from every word that occurs under a topic."""
     if terms.lda:
-        return estimate_words(expected, shared, WordSwitches.every(expected.n_topics, shared))
-    start = WordSwitches.occurring(expected) if table is None else WordSwitches.of(table)
-    weight = terms.in_switch(expected.n_topics)
-    return estimate_words(expected, shared, switch_words(expected, shared, start, weight))
+        return estimate_topics(expected, shared, WordSwitches.every(expected.n_topics, shared))
+    weight = terms.in_switch(table.n_topics)
+    if anew:
+        switches = switch_words(expected, shared, WordSwitches.occurring(expected), weight=weight)
+    else:
+        encoding = weight * encoding_cost(len(table.topics), table.n_topics * table.n_words)
+        switches = switch_words(expected, shared, _switches_in(table, expected), encoding)
+    return estimate_topics(expected, shared, switches)
+
+
+def complete_words(expected: ExpectedCounts, shared: SharedModel, table: WordTable) -> TopicWords:
+    """Return the words of some topics for new documents, with the switches of `table`."""
+    return estimate_topics(expected, shared, _switches_in(table, expected), LEAST_MASS_OF_NEW)
+
+
+def _switches_in(table: WordTable, expected: ExpectedCounts) -> WordSwitches:
+    return WordSwitches.of(table).part(expected.first, expected.first + expected.n_topics)
 
 
 def drop_least(table: WordTable, result: Pass, n_gone: int) -> WordTable:

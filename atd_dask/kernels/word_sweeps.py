@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.kernels.jit import inner_kernel, kernel
-from atd_dask.kernels.model import Floats, Ints, Topics
+from atd_dask.kernels.model import Floats, Topics
 
 LEAST_WORDS = 2
 
@@ -68,8 +68,8 @@ def gain_limit(x, shared, other_mass, other_shared):
 class SwitchCost(NamedTuple):
     """What the cost of a topic-specific word depends on."""
 
-    base: float  # of the parameter: ½ log(L̄/2π)
-    places: int  # topics × words: the switches of all topics
+    base: float  # of the parameter, ½ log(L̄/2π), and all else that is the same for each word
+    places: int  # the switches that are encoded together
     weight: float  # of the entropy
 
 
@@ -79,7 +79,7 @@ class Chosen(NamedTuple):
     mass: float  # X
     shared: float  # R
     n_mine: int
-    n_on: int  # of all topics
+    n_on: int  # of those that are encoded together
     less: float  # the cost of encoding with one word less,
     now: float  # as it is,
     more: float  # and with one more
@@ -96,7 +96,8 @@ def switch_costs(cost, less, now, more):
 
 @inner_kernel
 def choose_words(mine, x, shared, cost, n_on):
-    """Return what is on: the words `mine` of the topic, and `n_on` of all topics."""
+    """Return what is on: the words `mine` of the topic, and `n_on` of those that are encoded
+    together."""
     mass = 0.0
     base = 0.0
     for word in mine:
@@ -175,20 +176,15 @@ class Window(NamedTuple):
 
 
 class UnsureWords(NamedTuple):
-    """The words with mass whose switches may change, for one topic or, one after the other, for
-    several. What is not listed stays as it is while the window holds."""
+    """Room for lists of words of a topic."""
 
-    places: Topics  # entries: where in the words of the topic
-    logs: Floats  # entries: log(x/β₀)
-    sizes: Ints  # topics: how many are listed, or -1 without a list
-    windows: Floats  # 4 × topics
-    absent: Topics  # words: room for a list of those without mass
+    places: Topics  # of words with mass whose switches may change: where in the words of the topic
+    logs: Floats  # log(x/β₀) of these
+    absent: Topics  # words without mass
 
     @classmethod
-    def make(cls, n_topics: int, n_entries: int, n_words: int) -> UnsureWords:
-        places, logs = np.empty(n_entries, np.int32), np.empty(n_entries)
-        sizes, windows = np.full(n_topics, -1), np.zeros(4 * n_topics)
-        return cls(places, logs, sizes, windows, np.zeros(n_words, np.int32))
+    def make(cls, n_listed: int, n_words: int) -> UnsureWords:
+        return cls(np.empty(n_listed, np.int32), np.empty(n_listed), np.zeros(n_words, np.int32))
 
 
 class TopicCounts(NamedTuple):
@@ -287,18 +283,16 @@ def list_unsure(topic, shared, window, unsure):
 
 
 @inner_kernel
-def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
+def sweep_topic(topic, model, cost, n_on, unsure, max_sweeps):
     """Sweep over the switches of one topic, at most until none changes. Return the number of
-    switches that are on in all topics, `n_on` before, and whether any changed.
+    switches that are on, `n_on` before, as far as the cost depends on it; and whether any changed.
 
     A sweep visits the words that occur in order, then the others in descending order of their
-    shared probability, as far as their absence can pay. `margin` becomes a value that no gain of a
-    word that stays off exceeds, and one that no gain of a word that stays on is below: no switch
-    changes as long as these are on the same sides of its costs.
+    shared probability, as far as their absence can pay.
 
-    Of the words that occur only those that are listed in `unsure` are visited, until what is on has
-    left the window of the list; the next sweep makes another one. That changes no switch, and
-    without room there is no list.
+    Of the words that occur only those are visited that are listed in `unsure`, those whose switches
+    may change. What is not listed stays as it is until what is on has left the window of the list;
+    the next sweep makes another one. That changes no switch, and without room there is no list.
     """
     words, mine, x, on = topic
     shared, by_shared, rank = model
@@ -309,16 +303,13 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
     for word in mine:
         if x[word] == 0.0:
             depth = max(depth, rank[word] + 1)
-    n_listed = unsure.sizes[0]
-    ends = unsure.windows
-    window = Window(ends[0], ends[1], ends[2], ends[3])
+    n_listed = -1
+    window = open_window(chosen)
     n_absent = 0
     n_seen = 0
     any_changed = False
     for _ in range(max_sweeps):
         changed = False
-        margin[0] = -math.inf
-        margin[1] = math.inf
         ratio = chosen.mass / chosen.shared
         log_ratio = math.log(ratio)
         if len(unsure.places) > 0 and (n_listed < 0 or not is_within(chosen, window)):
@@ -358,12 +349,7 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
                     break
                 continue
             gain = weigh_switch(on[word], x[word], shared[word], chosen)
-            if on[word]:
-                flips = gain < chosen.cost_off
-                margin[1] = min(margin[1], gain)
-            else:
-                flips = gain > chosen.cost_on
-                margin[0] = max(margin[0], gain)
+            flips = gain < chosen.cost_off if on[word] else gain > chosen.cost_on
             if not flips:
                 if place >= depth:
                     break
@@ -377,15 +363,7 @@ def sweep_topic(topic, model, cost, n_on, margin, unsure, max_sweeps):
             if listed and not is_within(chosen, window):
                 listed = False
                 n_listed = -1
-        # In the last sweep the costs do not change, so these are bounds for the words that are far.
-        margin[0] = max(margin[0], FAR * chosen.cost_on)
-        margin[1] = min(margin[1], chosen.cost_off / FAR)
         any_changed = any_changed or changed
         if not changed:
             break
-    if changed:
-        margin[0] = math.inf
-    unsure.sizes[0] = n_listed
-    ends[0], ends[1] = window.ratio, window.log_ratio
-    ends[2], ends[3] = window.cost_on, window.cost_off
     return chosen.n_on, any_changed

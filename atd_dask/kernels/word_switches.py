@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from atd_dask.kernels.word_sweeps import (
     UnsureWords,
     entropy_cost,
     sweep_topic,
-    switch_costs,
 )
 
 # j = topics, n = words
@@ -27,7 +27,7 @@ from atd_dask.kernels.word_sweeps import (
 # the BIC is that of the equation, and half a token for new documents.
 LEAST_MASS = 1e-15
 LEAST_MASS_OF_NEW = 0.5
-MAX_SWEEPS = 20
+MAX_SWEEPS = 50  # over a topic; few are needed
 
 
 class SharedModel(NamedTuple):
@@ -60,45 +60,32 @@ def list_words(on, listed, size):
 
 
 @kernel
-def _switch_words(expected, model, on_indptr, on_words, weight, margins, unsure):
-    """Sweep over the switches of every topic, but of those that `margins` from the last time show
-    to be settled; return the words that are on."""
+def _switch_words(expected, model, on_indptr, on_words, encoding, weight, unsure):
+    """Sweep over the switches of every topic; return the words that are on."""
     indptr, words, mass, tokens = expected
     n_topics = len(tokens)
     n_words = len(model.probabilities)
-    places = n_topics * n_words
-    n_on = np.int64(len(on_words))
     new_indptr = np.zeros(n_topics + 1, np.int64)
-    new_words = np.zeros(n_on + n_words, np.int32)
+    new_words = np.zeros(len(on_words) + n_words, np.int32)
     size = np.int64(0)
     on = np.zeros(n_words, np.bool_)
     x = np.zeros(n_words)
     for j in range(n_topics):
         if size + n_words > len(new_words):
             new_words = enlarge(new_words, size, n_words)
+        first, last = indptr[j], indptr[j + 1]
         mine = on_words[on_indptr[j] : on_indptr[j + 1]]
-        cost = SwitchCost(0.5 * math.log(tokens[j] / (2 * math.pi)), places, weight)
-        less, now = entropy_cost(n_on - 1, places), entropy_cost(n_on, places)
-        cost_on, cost_off = switch_costs(cost, less, now, entropy_cost(n_on + 1, places))
-        changed = False
-        if margins[j, 0] > cost_on or margins[j, 1] < cost_off:
-            first, last = indptr[j], indptr[j + 1]
-            for e in range(first, last):
-                x[words[e]] = mass[e]
-            for word in mine:
-                on[word] = True
-            few = UnsureWords(
-                unsure.places[first:last],
-                unsure.logs[first:last],
-                unsure.sizes[j : j + 1],
-                unsure.windows[4 * j : 4 * j + 4],
-                unsure.absent,
-            )
-            topic = TopicCounts(words[first:last], mine, x, on)
-            sweeps = np.int64(MAX_SWEEPS)
-            n_on, changed = sweep_topic(topic, model, cost, n_on, margins[j], few, sweeps)
-            for e in range(first, last):
-                x[words[e]] = 0.0
+        base = 0.5 * math.log(tokens[j] / (2 * math.pi))
+        cost = SwitchCost(base + encoding, n_words, weight)
+        for e in range(first, last):
+            x[words[e]] = mass[e]
+        for word in mine:
+            on[word] = True
+        topic = TopicCounts(words[first:last], mine, x, on)
+        n_on, sweeps = np.int64(len(mine)), np.int64(MAX_SWEEPS)
+        _, changed = sweep_topic(topic, model, cost, n_on, unsure, sweeps)
+        for e in range(first, last):
+            x[words[e]] = 0.0
         if changed:
             start = size
             size = list_words(on, new_words, size)
@@ -110,7 +97,7 @@ def _switch_words(expected, model, on_indptr, on_words, weight, margins, unsure)
                 size += 1
                 on[word] = False
         new_indptr[j + 1] = size
-    return new_indptr, new_words
+    return new_indptr, new_words[:size].copy()
 
 
 @kernel
@@ -196,42 +183,80 @@ class WordSwitches:
         indptr, words, _ = list_by_topic(table.indptr, table.topics, table.n_topics)
         return cls(indptr, words)
 
+    def part(self, first: int, last: int) -> WordSwitches:
+        """Return those of the topics from `first` to before `last`."""
+        begin, end = self.indptr[first], self.indptr[last]
+        return WordSwitches(self.indptr[first : last + 1] - begin, self.words[begin:end])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWords:
+    """The words of some topics that are on, and their probabilities, by topic."""
+
+    indptr: Ints  # j + 1
+    words: Topics  # on, ascending within a topic
+    probabilities: Floats  # on
+
+    def table(self, shared: SharedModel) -> WordTable:
+        columns = _by_word(len(shared.probabilities), self.indptr, self.words, self.probabilities)
+        return complete_table(len(self.indptr) - 1, shared.probabilities, *columns)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[TopicWords]) -> TopicWords:
+        """Return the words of all topics of these parts."""
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        return cls(
+            np.concatenate(([0], np.cumsum(sizes))),
+            np.concatenate([part.words for part in parts]),
+            np.concatenate([part.probabilities for part in parts]),
+        )
+
+    def __sizeof__(self) -> int:
+        return self.indptr.nbytes + self.words.nbytes + self.probabilities.nbytes
+
+
+def encoding_cost(n_on: int, places: int) -> float:
+    """Return the cost of encoding one more word, in nats, if `n_on` of all places are on; or of the
+    last one, if all are.
+
+    The cost of encoding is concave in the number of words. So several words together cost no more
+    than each of them alone, and if some are switched off, they save at least as much.
+    """
+    n_on = min(n_on, places - 1)
+    more: float = entropy_cost(n_on + 1, places) - entropy_cost(n_on, places)
+    return more
+
 
 def switch_words(
     expected: ExpectedCounts,
     shared: SharedModel,
     switches: WordSwitches,
-    entropy_weight: float = 1.0,
+    encoding: float = 0.0,
+    weight: float = 0.0,
 ) -> WordSwitches:
-    """Sweep over the switches u, starting from `switches`; each flip lowers the expected BIC.
+    """Sweep over the switches u of some topics, starting from `switches`.
 
-    The topics share the cost of encoding which words are on, so they are visited again until none
-    of them changes.
+    Every word that is on costs `encoding`, so topics do not depend on each other. With the cost of
+    one more word, the expected BIC falls by at least as much as each flip says. With a `weight` of
+    the entropy instead, a topic pays for the encoding of its own words, as if all others had as
+    many.
     """
     columns = (expected.indptr, expected.words, expected.mass, expected.tokens)
-    margins = np.full((expected.n_topics, 2), np.inf)
-    n_words = len(shared.probabilities)
-    unsure = UnsureWords.make(expected.n_topics, len(expected.words), n_words)
-    for _ in range(MAX_SWEEPS):
-        indptr, words = _switch_words(
-            columns, shared, switches.indptr, switches.words, entropy_weight, margins, unsure
-        )
-        words = words[: indptr[-1]].copy()
-        settled = np.array_equal(indptr, switches.indptr) and np.array_equal(words, switches.words)
-        switches = WordSwitches(indptr, words)
-        if settled:
-            break
-    return switches
+    longest = int(np.diff(expected.indptr).max(initial=0))
+    unsure = UnsureWords.make(longest, len(shared.probabilities))
+    return WordSwitches(
+        *_switch_words(columns, shared, switches.indptr, switches.words, encoding, weight, unsure)
+    )
 
 
-def estimate_words(
+def estimate_topics(
     expected: ExpectedCounts,
     shared: SharedModel,
     switches: WordSwitches,
     least: float = LEAST_MASS,
-) -> WordTable:
-    """Estimate the word probabilities that maximise the expected log-likelihood, given the
-    switches; every word that is on counts at least `least`."""
+) -> TopicWords:
+    """Estimate the word probabilities of some topics that maximise the expected log-likelihood,
+    given their switches; every word that is on counts at least `least`."""
     specific = _specific_probabilities(
         expected.indptr,
         expected.words,
@@ -241,8 +266,17 @@ def estimate_words(
         switches.words,
         least,
     )
-    columns = _by_word(len(shared.probabilities), switches.indptr, switches.words, specific)
-    return complete_table(expected.n_topics, shared.probabilities, *columns)
+    return TopicWords(switches.indptr, switches.words, specific)
+
+
+def estimate_words(
+    expected: ExpectedCounts,
+    shared: SharedModel,
+    switches: WordSwitches,
+    least: float = LEAST_MASS,
+) -> WordTable:
+    """Estimate the word probabilities of all topics, as `estimate_topics` does."""
+    return estimate_topics(expected, shared, switches, least).table(shared)
 
 
 def add_topic(table: WordTable, specific: NDArray[np.bool_], probabilities: Floats) -> WordTable:

@@ -29,7 +29,8 @@ class Workspace(NamedTuple):
     columns: Floats  # places × j: probabilities of words in every topic
     rows: Floats  # j × n: the same, for topics that are or were on
     p: Floats  # n
-    factors: Floats  # n: of a product
+    inverse: Floats  # n: 1 / p
+    ratios: Floats  # n: of the probabilities in another mixture to p
     active: Topics  # m
     theta: Floats  # m
     g: Floats  # m
@@ -77,6 +78,7 @@ def make_shared_workspace(n_topics, longest, n_places, n_words):
         np.zeros(1, np.int64),
         np.zeros((n_places, n_topics)),
         np.zeros((n_topics, longest)),
+        np.zeros(longest),
         np.zeros(longest),
         np.zeros(longest),
         np.zeros(n_topics, np.int32),

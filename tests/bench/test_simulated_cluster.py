@@ -19,7 +19,7 @@ def test_the_command():
     found = dict(zip(header.split(), row.split(), strict=True))
     assert found["workers"] == "5"
     assert found["blocks"] == "20"
-    assert found["tasks"] == "43"  # two for each block, and sums of eight, four and all
+    assert found["tasks"] == "46"  # two for each block, a sum on each worker, and one of these
     assert float(found["seconds"]) >= float(found["seconds_of_work"]) > 0  # the pass has ended
 
 

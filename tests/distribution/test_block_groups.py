@@ -1,42 +1,35 @@
 from __future__ import annotations
 
-from itertools import chain
-
-import numpy as np
 import pytest
 
-from atd_dask.distribution.block_groups import LARGE_TASKS, MOST_LEVELS, Grouping
+from atd_dask.distribution.block_groups import MOST_PARTS, cut_blocks, cut_topics
 from atd_dask.distribution.engine.runner import share_out
-from atd_dask.kernels.passes import BRANCHES
+from atd_dask.kernels.passes import COLLECTED_BLOCKS
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 7])
 @pytest.mark.parametrize("n_blocks", [1, 5, 8, 71, 706, 5_000])
 def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
-    grouping = Grouping.of(n_blocks, n_threads, 3 * n_threads)
-    tasks = [[block for blocks in task for block in blocks] for task in grouping]
-    assert [block for task in tasks for block in task] == list(range(n_blocks))
-    loads = np.zeros(n_threads)
-    for some in (tasks[: len(grouping.large)], tasks[len(grouping.large) :]):
-        for index, task in zip(share_out(len(some), n_threads), some, strict=True):
-            loads[index] += len(task)
-    smallest = max(len(blocks) for task in grouping.small or grouping.large for blocks in task)
-    assert loads.max() - loads.min() <= smallest
+    groups = cut_blocks(n_blocks, n_threads)
+    assert [block for blocks in groups for block in blocks] == list(range(n_blocks))
+    assert all(1 <= len(blocks) <= COLLECTED_BLOCKS for blocks in groups)
+    loads = [0] * n_threads
+    for index, blocks in zip(share_out(len(groups), n_threads), groups, strict=True):
+        loads[index] += len(blocks)
+    # They have as many groups each, and a group has at most a block more than another.
+    assert max(loads) - min(loads) <= -(-len(groups) // n_threads)
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 7])
-@pytest.mark.parametrize("n_blocks", [1, 5, 8, 71, 706, 5_000])
-def test_a_task_has_neighbours_with_the_same_parent(n_blocks, n_threads):
-    grouping = Grouping.of(n_blocks, n_threads, 3 * n_threads)
-    for tasks in (grouping.large, grouping.small):
-        first = 0
-        for task in tasks:
-            assert first % BRANCHES + len(task) <= BRANCHES
-            assert len(list(chain(*task))) <= BRANCHES**MOST_LEVELS
-            first += len(task)
+def test_a_thread_has_no_more_tasks_than_it_needs():
+    assert list(map(len, cut_blocks(71, 2))) == [35, 36]
+    assert list(map(len, cut_blocks(71, 1))) == [35, 36]
+    assert list(map(len, cut_blocks(3, 8))) == [1, 1, 1]
 
 
-def test_each_thread_has_a_few_tasks():
-    grouping = Grouping.of(71, 2, 6)
-    assert [len(task) for task in grouping.large] == 2 * LARGE_TASKS * [2]
-    assert [len(task) for task in grouping.small] == [4, 3]
+@pytest.mark.parametrize(
+    ("n_topics", "n_threads", "n_parts"), [(100, 2, 2), (100, 99, MOST_PARTS), (3, 8, 3), (1, 2, 1)]
+)
+def test_topics_are_cut_into_a_few_parts(n_topics, n_threads, n_parts):
+    parts = cut_topics(n_topics, n_threads)
+    assert len(parts) == n_parts
+    assert [topic for part in parts for topic in part] == list(range(n_topics))

@@ -14,13 +14,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from atd_dask.distribution import block_groups
 from atd_dask.distribution import training as driver
-from atd_dask.distribution.block_passes import MOST_RECENT, SentValues, take_totals
+from atd_dask.distribution.block_passes import MOST_RECENT, SentValues
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.training import Iteration, Training, Widening, train_restarts
 from atd_dask.kernels.blocks import MemoryCorpus
-from atd_dask.kernels.model import WordTable
-from atd_dask.kernels.passes import BRANCHES, NextWords, Start
+from atd_dask.kernels.passes import NextWords, Start
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.training import (
     Convergence,
@@ -30,7 +30,7 @@ from atd_dask.kernels.training import (
     improve_words,
     start_selection,
 )
-from atd_dask.kernels.word_switches import SharedModel
+from atd_dask.kernels.word_switches import SharedModel, TopicWords
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.order_checkpoints import OrderCheckpointer, SavedProportions
 from tests.clusters import local_client
@@ -330,14 +330,23 @@ def test_a_search_in_blocks_goes_on_from_what_workers_kept(
         assert digest(train_restarts(training, 2, client, checkpointer=checkpointer)) == expected
 
 
-def test_only_totals_come_to_the_client(training):
+def test_only_totals_come_to_the_client(training, monkeypatch):
     """What the client receives in a pass does not grow with the number of documents."""
+    fetch, totals = Runner.fetch, []
+
+    def watch(self, handle):
+        value = fetch(self, handle)
+        if isinstance(value, block_groups.Totals):
+            totals.append(value)
+        return value
+
+    monkeypatch.setattr(Runner, "fetch", watch)
     with local_client(2) as client:
         received = []
         for n_docs in (80, 400):
             corpus = SmallBlocks(training.corpus.rows(0, n_docs), training.corpus.n_words)
             with driver.ClusterPasses(Runner(client), corpus) as passes:
-                local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+                local = driver.LocalPasses(corpus)
                 shared = SharedModel.from_counts(passes.count_words())
                 assert passes.count_words().tolist() == local.count_words().tolist()
                 seeds = seed_topics(
@@ -345,9 +354,8 @@ def test_only_totals_come_to_the_client(training):
                 )
                 table = start_selection(shared, seeds).table
                 whole, here = passes.assign(table), local.assign(table)
-                assert summarise(whole) == summarise(here)
-                (sent,) = [take_totals(whole.expected.whole.result(), None)]
-                received.append(len(pickle.dumps(sent)))
+                assert summarise(whole, shared) == summarise(here, shared)
+                received.append(len(pickle.dumps(totals[-1])))
         assert received[1] < 1.1 * received[0]
 
 
@@ -384,43 +392,49 @@ def training_shared(training):
     return counts / counts.sum()
 
 
-def wrap_mass(counts):
+def wrap_mass(counts, shared):
     """The expected counts, as if they were the words of topics."""
-    return WordTable(counts.n_topics, counts.mass, counts.indptr, counts.words, *3 * [counts.mass])
+    return TopicWords(counts.indptr, counts.words, counts.mass)
 
 
-def summarise(result):
+def summarise(result, shared):
+    words = result.expected.ask(wrap_mass, shared).read()
     return (
-        result.expected.ask(wrap_mass).read().probabilities.tobytes(),
+        [array.tolist() for array in (words.indptr, words.topics, words.probabilities)],
         result.expected.tokens.tolist(),
+        result.expected.proportion.tolist(),
         result.log_likelihood,
         result.cost,
+        result.n_active,
+        result.n_docs,
         result.anchors.tolist(),
     )
 
 
-@pytest.mark.parametrize(("size", "n_levels"), [(1, 2), (3, 1), (40, 0)])
-def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
-    """A group is a subtree of the sum over all blocks; the last group is smaller."""
-    starts = np.append(np.arange(0, 400, size), 400)
+@pytest.mark.parametrize(("size", "most", "n_workers"), [(1, 3, 1), (3, 64, 1), (40, 1, 2)])
+def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, most, n_workers, monkeypatch):
+    """However many blocks a task has, and on how many workers they are."""
+    monkeypatch.setattr(block_groups, "COLLECTED_BLOCKS", most)
+    starts = np.unique([*range(0, 400, size), 400])
     corpus = MemoryCorpus(training.corpus.whole, training.corpus.n_words, starts)
-    local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+    local = driver.LocalPasses(corpus)
     seeds = seed_topics(corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0)
     shared = SharedModel.from_counts(local.count_words())
     table = start_selection(shared, seeds).table
     rows = np.array([0, 2, 3, 77, 399])
-    with local_client(1) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
-        sizes = {size for group in passes._groups.results for size in group.result().sizes}
-        assert {BRANCHES**n_levels, BRANCHES ** max(n_levels - 1, 0)} <= sizes
+    with local_client(n_workers) as client, driver.ClusterPasses(Runner(client), corpus) as passes:
+        sizes = [len(group.result()) for group in passes._groups.results]
+        assert sum(sizes) == len(starts) - 1
+        assert max(sizes) <= most
         assert passes.count_words().tolist() == local.count_words().tolist()
         assert passes.take(rows).terms.tolist() == local.take(rows).terms.tolist()
         mine, here = passes.assign(table), local.assign(table)
-        assert summarise(mine) == summarise(here)
+        assert summarise(mine, shared) == summarise(here, shared)
         likely = NextWords(improve_words, (shared, table, CostTerms()))
         expected = local.fit(table, Start.after(here), False, likely)
         for start in (mine, here):
             fitted = passes.fit(table, Start.after(start), False, likely)
-            assert summarise(fitted) == summarise(expected)
+            assert summarise(fitted, shared) == summarise(expected, shared)
             assert fitted.n_specific.tolist() == expected.n_specific.tolist()
             for first, last in ((starts[0], starts[1]), (starts[-2], starts[-1])):
                 parts = (one.proportions.part(first, last) for one in (fitted, expected))
@@ -430,7 +444,7 @@ def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, n_levels):
 
 def test_the_next_fit_is_done_ahead_unless_it_is_forgotten(training, monkeypatch):
     corpus, terms = training.corpus, CostTerms()
-    local = driver.LocalPasses(corpus.blocks(), corpus.n_words)
+    local = driver.LocalPasses(corpus)
     shared = SharedModel.from_counts(local.count_words())
     seeds = seed_topics(corpus.lengths(), partial(read_row, corpus), corpus.n_words, 4, 1, 0)
     first = start_selection(shared, seeds).table
@@ -448,17 +462,16 @@ def test_the_next_fit_is_done_ahead_unless_it_is_forgotten(training, monkeypatch
         ahead = passes._ahead
         words = likely.ask(there)
         assert words is ahead.table, "they are not chosen twice"
-        wider = there.expected.ask(improve_words, shared, None, terms)
+        wider = there.expected.ask(improve_words, shared, first, terms, True)
         assert wider is not words, "other words"
         here, _ = go_on(local, likely.ask(here), here)
         there, likely = go_on(passes, words, there)
         assert len(submitted) == 1, "only the fit after this one"
-        assert summarise(there) == summarise(here)
+        assert summarise(there, shared) == summarise(here, shared)
         passes.forget()
         words = likely.ask(there)
-        assert summarise(go_on(passes, words, there)[0]) == summarise(
-            go_on(local, words.read(), here)[0]
-        )
+        one, other = go_on(passes, words, there)[0], go_on(local, words.read(), here)[0]
+        assert summarise(one, shared) == summarise(other, shared)
         assert len(submitted) == 3, "it had to be done again"
 
 

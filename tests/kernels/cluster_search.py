@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -99,10 +98,8 @@ def watch_search(
 ):
     """Return every iteration of a search, and its final state; `starts` cuts it into blocks. With a
     table, documents first get their best topics of it; otherwise topics are seeded."""
-    corpus = MemoryCorpus(block, n_words)
-    starts = corpus.block_starts if starts is None else starts
-    blocks = [corpus.rows(int(first), int(last)) for first, last in pairwise(starts)]
-    passes = WatchedPasses(LocalPasses(blocks, n_words))
+    corpus = MemoryCorpus(block, n_words, starts)
+    passes = WatchedPasses(LocalPasses(corpus))
     common = SharedModel.from_counts(passes.count_words())
     if table is None:
         seeds = seed_topics(

@@ -87,7 +87,6 @@ def test_what_is_hopeless_does_not_pay(case, cost):
     counts, table, active = case
     work, n, length, _ = prepare(*case)
     for topic in set(range(N_TOPICS)) - set(active.tolist()):
-        work.direction[:n] = work.rows[topic, :n] - work.p[:n]
         if is_hopeless(work, topic, len(active), n, length, cost):
             assert find_gain(counts, table, active, topic) <= cost + 1e-3
 
@@ -104,6 +103,6 @@ def test_a_topic_that_explains_half_of_a_document_is_not_hopeless():
         fill_row(work, topic, n)
     work.active[0], work.theta[0] = 0, 1.0
     mix(work.rows, work.active, work.theta, work.p, 1, n)
-    work.direction[:n] = work.rows[1, :n] - work.p[:n]
+    work.inverse[:n] = 1 / work.p[:n]
     assert not is_hopeless(work, 1, 1, n, length, 3.0)
     assert is_hopeless(work, 1, 1, n, length, 300.0)

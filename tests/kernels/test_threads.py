@@ -41,7 +41,7 @@ def test_any_number_of_threads_gives_the_same_bytes(seed):
     cuts = rng.integers(0, len(counts), rng.integers(0, 12))
     starts = np.unique(np.concatenate(([0, len(counts)], cuts)))
     corpus = MemoryCorpus(make_block(counts), counts.shape[1], starts)
-    alone = LocalPasses(corpus.blocks(), corpus.n_words)
+    alone = LocalPasses(corpus)
     shared = SharedModel.from_counts(alone.count_words())
     n_topics = int(rng.integers(1, 7))
     seeds = seed_topics(

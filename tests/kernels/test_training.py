@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atd_dask.kernels import mixtures, workspaces
+from atd_dask.kernels import mixtures, passes, workspaces
 from atd_dask.kernels.fitting import assign_block
 from atd_dask.kernels.model import Proportions
-from atd_dask.kernels.passes import anchors_in, fit_passes, join_passes
+from atd_dask.kernels.passes import Blocks, add_sums, anchors_in, fit_blocks
 from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.training import (
     Convergence,
@@ -46,6 +46,7 @@ maximise = callable_kernel(mixtures.maximise)
 mix = callable_kernel(mixtures.mix)
 
 seeds = st.integers(0, 2**32 - 1)
+ONE = np.array([0, 1])  # a block of one document
 
 
 @pytest.mark.parametrize(
@@ -328,8 +329,8 @@ def check_document(step, d, document):
 
 
 def check_words(step):
-    """The reached switches of a topic's words are no worse than any that differ by one switch, and
-    together they are no worse than the start."""
+    """At the price of one more word than there were, the reached switches are no worse than any
+    that differ by one switch; and they are no worse than the start."""
     table = step.state.table
     n_words = table.n_words
     x = dense(step.result.expected, n_words)
@@ -338,6 +339,8 @@ def check_words(step):
     after = dense_switches(WordSwitches.of(table), n_words)
     reached = naive.expected_bic(x, after, table.shared, tokens)
     assert reached <= naive.expected_bic(x, before, table.shared, tokens) + 1e-9
+    price = naive.encoding_of_one_more(before.sum(), before.size)
+    reached = naive.expected_bic(x, after, table.shared, tokens, price)
     for j in range(table.n_topics):
         for pattern in range(1, 2**n_words):
             u = after.copy()
@@ -345,7 +348,7 @@ def check_words(step):
             one = (u[j] ^ after[j]).sum() == 1
             kept = x[j, u[j] & after[j]].sum()
             if one and u[j].sum() >= 2 and kept > 0:
-                assert reached <= naive.expected_bic(x, u, table.shared, tokens) + 1e-9
+                assert reached <= naive.expected_bic(x, u, table.shared, tokens, price) + 1e-9
     np.testing.assert_allclose(
         table.dense(), naive.word_probabilities(x, after, table.shared), rtol=1e-9
     )
@@ -363,36 +366,49 @@ def test_a_topic_keeps_its_anchor_across_blocks_even_at_no_proportion():
     free = np.array([-1, -1])
     slope = np.zeros(2)
     parts = [
-        *fit_passes([first], table, assign_block(first, table), slope, free),
-        *fit_passes([second], table, start, slope, anchored),
+        fit_blocks(Blocks(first, ONE), table, assign_block(first, table), slope, free, 40),
+        fit_blocks(Blocks(replace(second, start=1), ONE), table, start, slope, anchored, 40),
     ]
-    assert parts[1].proportions.theta.tolist() == [1.0, 0.0]
-    whole = join_passes(parts, np.array([0, 1, 2]), 3)
+    assert parts[1][0].theta.tolist() == [1.0, 0.0]
+    whole = add_sums([sums for _, sums in parts], 3)
     assert whole.anchors.tolist() == [0, 1]
-    assert whole.expected.tokens.tolist() == [80, 40]
+    assert whole.counts.tokens.tolist() == [80, 40]
 
 
-def test_blocks_are_fitted_alike_together_and_alone():
+def list_sums(sums):
+    counts = sums.counts
+    arrays = counts.indptr, counts.words, counts.mass, counts.tokens, counts.proportion
+    others = sums.likelihoods, sums.costs, sums.anchors, sums.anchor_weights
+    return [array.tolist() for array in (*arrays, *others)], sums.n_active, sums.n_docs
+
+
+@pytest.mark.parametrize(("fitted", "collected"), [(8, 64), (1, 1), (3, 4), (2, 10)])
+def test_blocks_have_the_same_sums_together_and_alone(fitted, collected, monkeypatch):
     rng = np.random.default_rng(6)
     counts = rng.poisson(0.8, (40, 12)) + np.eye(40, 12, dtype=int)
     shared = SharedModel.from_counts(counts.sum(axis=0))
     x = make_expected(rng.gamma(0.5, 20.0, (5, 12)) + 1e-3)
     table = estimate_words(x, shared, WordSwitches.occurring(x))
-    blocks = [make_block(counts[first : first + 4]) for first in range(0, 40, 4)]
-    start = assign_block(make_block(counts), table)
+    whole = make_block(counts)
+    start = assign_block(whole, table)
     anchors = np.array([0, 5, 17, 38, -1])
     slope = np.full(5, 0.01)
-    together = fit_passes(blocks, table, start, slope, anchors)
-    for index, (block, mine) in enumerate(zip(blocks, together, strict=True)):
-        first, last = 4 * index, 4 * index + 4
+    parts = []
+    for first in range(0, 40, 4):
+        last = first + 4
+        block = Blocks(whole.part(first, last), np.array([0, 4]))
         inside = anchors_in(anchors, first, last)
-        (alone,) = fit_passes([block], table, start.part(first, last), slope, inside)
-        for one, other in zip(mine.proportions.arrays, alone.proportions.arrays, strict=True):
-            np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(mine.expected.mass, alone.expected.mass)
-        assert mine.log_likelihood == alone.log_likelihood
-        collected = collect_block(block, table, mine.proportions)
-        np.testing.assert_array_equal(mine.expected.mass, collected.mass)
+        parts.append(fit_blocks(block, table, start.part(first, last), slope, inside, 40))
+        collected_again = collect_block(block.documents, table, parts[-1][0], bits=40)
+        assert collected_again.mass.tolist() == parts[-1][1].counts.mass.tolist()
+    monkeypatch.setattr(passes, "FITTED_BLOCKS", fitted)
+    monkeypatch.setattr(passes, "COLLECTED_BLOCKS", collected)
+    blocks = Blocks(whole, np.arange(0, 41, 4))
+    proportions, sums = fit_blocks(blocks, table, start, slope, anchors, 40)
+    alone = Proportions.concatenate([mine for mine, _ in parts])
+    for one, other in zip(proportions.arrays, alone.arrays, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert list_sums(sums) == list_sums(add_sums([mine for _, mine in parts], 12))
 
 
 def test_a_topic_that_is_no_documents_best_is_dropped():

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,29 +35,9 @@ class RemoteResults:
     homes: Sequence[str | None] = ()  # the workers that should have them, if any are preferred
 
 
-class Siblings(NamedTuple):
-    """Neighbouring results that have the same parent in a tree of sums."""
-
-    handles: list[Any]
-    n_leaves: int
-
-
-def find_siblings(handles: Sequence[Any], sizes: Sequence[int], n_branches: int) -> list[Siblings]:
-    """Group results, which have so many leaves of a tree each, by their parents."""
-    groups: list[Siblings] = []
-    for handle, size in zip(handles, sizes, strict=True):
-        if not groups or groups[-1].n_leaves == n_branches:
-            groups.append(Siblings([], 0))
-        group = groups[-1]
-        assert group.n_leaves + size <= n_branches
-        groups[-1] = Siblings([*group.handles, handle], group.n_leaves + size)
-    return groups
-
-
 def share_out(n_pieces: int, n_threads: int) -> list[int]:
     """Return which thread takes each piece: all about as many, and neighbours together, so that
-    most sums of neighbours need nothing from another worker. The last threads have one more, since
-    the last piece may be a small one."""
+    most sums of neighbours need nothing from another worker."""
     left = range(n_pieces - 1, -1, -1)
     return [n_threads - 1 - number * n_threads // n_pieces for number in left]
 
@@ -189,12 +169,20 @@ class Runner:
         finally:
             self.client.cancel([f for two in under_way for some in two for f in some if f])
 
-    def derive(self, step: Callable[..., Any], handle: Any, *others: Any, priority: int = 0) -> Any:
-        """Compute step(result, *others) where the result is, leave it there, and return its handle.
-        The others may be handles too."""
+    def derive(
+        self,
+        step: Callable[..., Any],
+        handle: Any,
+        *others: Any,
+        priority: int = 0,
+        home: str | None = None,
+    ) -> Any:
+        """Compute step(result, *others) where the result is, or at a home if one is preferred;
+        leave it there, and return its handle. The others may be handles too, and any of them
+        lists of handles."""
         if self.client is None:
             return step(handle, *others)
-        return self._submit(step, 0, handle, *others, priority=priority)
+        return self._submit(step, 0, handle, *others, priority=priority, **_prefer(home))
 
     def derive_all(self, step: Callable[..., Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
         """Like `derive`, for several results with their other arguments."""
@@ -229,15 +217,14 @@ class Runner:
         step: Callable[..., Any],
         shared: Any,
         pieces: Sequence[Any],
-        spread: Sequence[int] = (),
+        spread: bool = False,
     ) -> RemoteResults:
         """Compute step(shared, piece) for every piece, and keep the results on the workers. With
-        `spread`, which says how many pieces of each kind there are, one kind after the other, each
-        kind is shared out among all threads: those of a kind should take about as long."""
+        `spread`, they are shared out among all threads: they should take about as long."""
         if self.client is None:
             return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
-        homes = self._list_homes(spread) if spread else [None] * len(pieces)
+        homes = self.list_homes(len(pieces)) if spread else [None] * len(pieces)
         futures = self._submit_to_homes(step, [(held, piece) for piece in pieces], homes)
         return RemoteResults(futures, held, homes)
 
@@ -258,49 +245,35 @@ class Runner:
         rows = list(zip(kept.results, *(other.results for other in others), strict=True))
         if self.client is None:
             return RemoteResults([step(row[0], shared, *row[1:]) for row in rows], shared)
-        held = self._hold(step, shared)
+        little = _is_little(shared)
+        held = shared if little else self._hold(step, shared)
         homes = kept.homes or [None] * len(rows)
         futures = self._submit_to_homes(step, [(row[0], held, *row[1:]) for row in rows], homes)
-        return RemoteResults(futures, held, homes)
+        return RemoteResults(futures, None if little else held, homes)
 
     def reduce(
         self,
         step: Callable[..., Any],
-        handles: Sequence[Any],
+        kept: RemoteResults,
         shared: Any,
         n_branches: int,
-        sizes: Sequence[int] | None = None,
-    ) -> Any:
-        """Combine all results in a tree: step(results, shared) of several neighbours, then of what
-        that returns, and so on; return the handle of its root. A result has one leaf of the tree,
-        or as many neighbouring ones as `sizes` says. The tree depends only on the number of leaves.
-
-        A step folds from the left, so the first one of a level has the same result if it is part of
-        the next: it is not taken on its own.
-        """
-        first, *rest = find_siblings(handles, sizes or [1] * len(handles), n_branches)
-        level = self.combine_each(step, rest, shared)
-        while level:
-            more, left = level[: n_branches - 1], level[n_branches - 1 :]
-            first = Siblings([*first.handles, *more], first.n_leaves + len(more))
-            siblings = find_siblings(left, [1] * len(left), n_branches)
-            level = self.combine_each(step, siblings, shared)
-        (root,) = self.combine_each(step, [first], shared)
-        return root
-
-    def combine_each(
-        self, step: Callable[..., Any], groups: Sequence[Siblings], shared: Any
-    ) -> list[Any]:
-        """Return the handles of step(results, shared) for some groups. One leaf stays as it is."""
-        combined = []
-        for number, group in enumerate(groups):
-            if group.n_leaves == 1:
-                combined.append(group.handles[0])
-            elif self.client is None:
-                combined.append(step(group.handles, shared))
-            else:  # adding results up frees memory, so it comes first
-                combined.append(self._submit(step, number, group.handles, shared, priority=1))
-        return combined
+        most: int = 1,
+    ) -> RemoteResults:
+        """Combine neighbouring results, step(results, shared) of several at a time, until at most
+        so many are left: those with the same home first. So which are combined depends on the
+        cluster, and what is combined must not."""
+        handles, homes = list(kept.results), list(kept.homes or [None] * len(kept.results))
+        while len(handles) > most:
+            groups = _find_neighbours(homes, n_branches)
+            handles = [
+                # Adding results up frees memory, so it comes first.
+                self.derive(step, handles[some], shared, priority=1, home=homes[some.start])
+                if some.stop - some.start > 1
+                else handles[some.start]
+                for some in groups
+            ]
+            homes = [homes[some.start] for some in groups]
+        return RemoteResults(handles, None, homes)
 
     def ask_all(
         self, step: Callable[..., Any], kept: RemoteResults, shared: Any, questions: Sequence[Any]
@@ -372,13 +345,14 @@ class Runner:
             self.client.cancel([*futures, *needed])
         return results
 
-    def _list_homes(self, kinds: Sequence[int]) -> list[str | None]:
-        """Return a worker for each piece of several kinds."""
-        assert self.client is not None
+    def list_homes(self, n_pieces: int) -> list[str | None]:
+        """Return a worker for each piece: all threads have about as many."""
+        if self.client is None:
+            return [None] * n_pieces
         threads = [name for name, n in sorted(self.client.nthreads().items()) for _ in range(n)]
         if not threads:
-            return [None] * sum(kinds)
-        return [threads[index] for n in kinds for index in share_out(n, len(threads))]
+            return [None] * n_pieces
+        return [threads[index] for index in share_out(n_pieces, len(threads))]
 
     def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any] | None:
         """Return the handle of a value that many tasks need; nothing needs none. A task may run
@@ -429,8 +403,7 @@ class Runner:
         for number, home in enumerate(homes):
             numbers.setdefault(home, []).append(number)
         for home, mine in numbers.items():
-            options = {} if home is None else {"workers": [home], "allow_other_workers": True}
-            submitted = self._submit_all(step, [rows[number] for number in mine], **options)
+            submitted = self._submit_all(step, [rows[number] for number in mine], **_prefer(home))
             futures |= zip(mine, submitted, strict=True)
         return [futures[number] for number in range(len(rows))]
 
@@ -438,6 +411,24 @@ class Runner:
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
     """Run step() once on every current worker."""
     client.run(step)
+
+
+def _prefer(home: str | None) -> dict[str, Any]:
+    """Return the options of a task that should run at a home, unless another worker is idle."""
+    return {} if home is None else {"workers": [home], "allow_other_workers": True}
+
+
+def _find_neighbours(homes: Sequence[str | None], most: int) -> list[slice]:
+    """Group neighbours, at most so many: those with the same home, if any have."""
+    near = len(set(homes)) < len(homes)
+    groups: list[slice] = []
+    for index, home in enumerate(homes):
+        last = groups[-1] if groups else None
+        if last and index - last.start < most and (home == homes[last.start] or not near):
+            groups[-1] = slice(last.start, index + 1)
+        else:
+            groups.append(slice(index, index + 1))
+    return groups
 
 
 def _is_little(value: Any) -> bool:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import re
 import warnings
-from itertools import chain
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from distributed import get_worker
 
 from atd_dask.distribution.engine.runner import (
     LITTLE_BYTES,
+    RemoteResults,
     Runner,
     _is_little,
     align_arrays,
@@ -50,22 +52,22 @@ def find_homes(client, kept):
 def test_results_are_spread_over_all_threads_and_what_follows_stays_there():
     with local_client(2) as client:
         runner = Runner(client)
-        kept = runner.keep(hold_number, None, range(8), spread=[8])
+        kept = runner.keep(hold_number, None, range(8), spread=True)
         homes = find_homes(client, kept)
         assert {len(home) for home in homes} == {1}
         assert homes == 4 * [homes[0]] + 4 * [homes[-1]], "neighbours are together"
         assert homes[0] != homes[-1]
-        elsewhere = runner.keep(hold_number, None, range(8), spread=[8])
+        elsewhere = runner.keep(hold_number, None, range(8), spread=True)
         # A value that is on the other worker alone does not draw a task away.
         others = type(kept)([*elsewhere.results[4:], *elsewhere.results[:4]], None)
         assert find_homes(client, runner.keep_all(add_one, kept, None, others)) == homes
 
 
-def test_pieces_of_each_kind_are_shared_out():
+def test_pieces_are_shared_out():
     with local_client(2) as client:
         one, other = sorted(client.nthreads())
-        kept = Runner(client).keep(hold_number, None, range(7), spread=[4, 3])
-        assert list(kept.homes) == [one, one, other, other, one, other, other]
+        kept = Runner(client).keep(hold_number, None, range(7), spread=True)
+        assert list(kept.homes) == [one, one, one, other, other, other, other]
 
 
 @pytest.mark.parametrize(("n_pieces", "n_threads"), [(0, 2), (1, 3), (7, 3), (9, 3), (10, 4)])
@@ -79,7 +81,7 @@ def test_all_threads_have_as_many_pieces_or_one_more(n_pieces, n_threads):
 def test_results_of_a_lost_worker_are_computed_elsewhere():
     with local_client(2) as client:
         runner = Runner(client)
-        kept = runner.keep(hold_number, None, range(4), spread=[4])
+        kept = runner.keep(hold_number, None, range(4), spread=True)
         lost = kept.homes[0]
         client.gather(kept.results)
         client.retire_workers([lost], close_workers=True)
@@ -88,31 +90,24 @@ def test_results_of_a_lost_worker_are_computed_elsewhere():
         assert client.gather(more.results) == [[number + 1] for number in range(4)]
 
 
-def test_a_sum_is_taken_in_the_same_order_as_level_by_level():
+@pytest.mark.parametrize("most", [1, 8])
+@pytest.mark.parametrize("homes", [[], ["one"] * 5 + ["other"] * 95, [str(n) for n in range(100)]])
+def test_neighbours_are_combined_until_few_are_left(homes, most):
     runner = Runner()
-    for n_parts in (1, 2, 3, 4, 5, 8, 9, 10, 27, 28, 100):
-        level = [str(number) for number in range(n_parts)]
+    for n_parts in (1, 2, 3, 5, 8, 9, 10, 28, 100):
         kept = runner.keep(name_number, None, range(n_parts))
-        while len(level) > 1:
-            level = [add_up(level[first : first + 3], None) for first in range(0, len(level), 3)]
-        assert [runner.reduce(add_up, kept.results, None, 3)] == level
+        few = runner.reduce(add_up, replace(kept, homes=homes[:n_parts]), None, 3, most)
+        assert 1 <= len(few.results) <= most
+        leaves = re.findall(r"\d+", " ".join(few.results))
+        assert leaves == [str(number) for number in range(n_parts)], "in order"
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_a_sum_is_the_same_if_tasks_have_several_leaves(size):
-    """They have as many leaves each, but for the last one and some that stand alone."""
-
-    def flatten(results, _):
-        return [add_up([leaf for result in results for leaf in result], None)]
-
-    runner = Runner()
-    for n_leaves, n_alone in ((1, 0), (2, 1), (7, 0), (8, 1), (9, 2), (15, 3), (64, 9), (70, 1)):
-        leaves = [[str(number)] for number in range(n_leaves)]
-        alone = [[f"alone {number}"] for number in range(n_alone)]
-        parts = [list(chain(*leaves[n : n + size])) for n in range(0, n_leaves, size)]
-        sizes = [*map(len, parts), *map(len, alone)]
-        expected = runner.reduce(flatten, [*leaves, *alone], None, 8)
-        assert runner.reduce(flatten, [*parts, *alone], None, 8, sizes) == expected
+def test_neighbours_on_a_worker_are_combined_there_first():
+    few = Runner().reduce(
+        add_up, RemoteResults(list("abcdefg"), None, ["x"] * 3 + ["y"] * 4), None, 8, 6
+    )
+    assert few.results == [add_up(list("abc"), None), add_up(list("defg"), None)]
+    assert list(few.homes) == ["x", "y"]
 
 
 def test_large_rows_are_submitted_apart():
