@@ -14,10 +14,11 @@ import numpy as np
 
 from atd_dask.distribution.engine.runner import align_where_needed
 from atd_dask.kernels.model import Ints, Proportions, WordTable
-from atd_dask.kernels.passes import COLLECTED_BLOCKS, PassSums, add_sums
+from atd_dask.kernels.passes import PassSums, add_sums
 from atd_dask.kernels.statistics import FixedCounts, add_counts
 
 BRANCHES = 8  # how many sums are added at a time
+MOST_BLOCKS = 256  # of a task: it takes seconds
 
 # Topics are cut into parts, whose words are chosen at once on different workers: at most this many,
 # since each part takes a few tasks.
@@ -47,9 +48,8 @@ class Totals:
 
 
 def cut_blocks(n_blocks: int, n_threads: int) -> list[range]:
-    """Cut blocks into groups of about as many, as many groups for each thread. A task has at most
-    as many blocks as are collected at once."""
-    n_groups = max(-(-n_blocks // COLLECTED_BLOCKS), 1)
+    """Cut blocks into groups of about as many, as many groups for each thread."""
+    n_groups = max(-(-n_blocks // MOST_BLOCKS), 1)
     n_groups = min(-(-n_groups // n_threads) * n_threads, n_blocks)
     return cut_evenly(n_blocks, n_groups)
 

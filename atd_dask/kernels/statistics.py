@@ -220,8 +220,9 @@ def _take_sums(sums, out_words, out_mass, size):
 
 
 @kernel
-def _collect_topics(rows, shared, places, theta_indptr, theta, expected, first, last, bits):
-    """Collect the counts of the topics from `first` to before `last`, in fixed point."""
+def _collect_topics(rows, shared, places, theta_indptr, theta, expected, bounds, bits):
+    """Collect the counts of the topics within `bounds`, in fixed point."""
+    first, last = bounds
     indptr, terms, counts = rows
     by_topic, documents, entries, starts, sizes = places
     n_words = len(shared)
@@ -280,7 +281,7 @@ def collect_block(
     places = _list_places(block.indptr, theta_indptr, topics, table.n_topics)
     given = rows, table.shared, places, theta_indptr, theta, divided
     parts = threads.map(
-        lambda bounds: _collect_topics(*given, *bounds, np.int64(bits)), threads.cut(places[-1])
+        lambda bounds: _collect_topics(*given, bounds, np.int64(bits)), threads.cut(places[-1])
     )
     indptr, words, mass, tokens, proportion = parts[0] if len(parts) == 1 else _join_topics(parts)
     return FixedCounts(indptr, words, mass, tokens, proportion, bits)

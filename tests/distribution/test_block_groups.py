@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from atd_dask.distribution.block_groups import MOST_PARTS, cut_blocks, cut_topics
+from atd_dask.distribution.block_groups import MOST_BLOCKS, MOST_PARTS, cut_blocks, cut_topics
 from atd_dask.distribution.engine.runner import share_out
-from atd_dask.kernels.passes import COLLECTED_BLOCKS
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 7])
@@ -12,7 +11,7 @@ from atd_dask.kernels.passes import COLLECTED_BLOCKS
 def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
     groups = cut_blocks(n_blocks, n_threads)
     assert [block for blocks in groups for block in blocks] == list(range(n_blocks))
-    assert all(1 <= len(blocks) <= COLLECTED_BLOCKS for blocks in groups)
+    assert all(1 <= len(blocks) <= MOST_BLOCKS for blocks in groups)
     loads = [0] * n_threads
     for index, blocks in zip(share_out(len(groups), n_threads), groups, strict=True):
         loads[index] += len(blocks)
@@ -22,7 +21,8 @@ def test_threads_have_about_as_much_to_do(n_blocks, n_threads):
 
 def test_a_thread_has_no_more_tasks_than_it_needs():
     assert list(map(len, cut_blocks(71, 2))) == [35, 36]
-    assert list(map(len, cut_blocks(71, 1))) == [35, 36]
+    assert list(map(len, cut_blocks(71, 1))) == [71]
+    assert list(map(len, cut_blocks(706, 2))) == [176, 177, 176, 177]
     assert list(map(len, cut_blocks(3, 8))) == [1, 1, 1]
 
 

@@ -414,7 +414,7 @@ def summarise(result, shared):
 @pytest.mark.parametrize(("size", "most", "n_workers"), [(1, 3, 1), (3, 64, 1), (40, 1, 2)])
 def test_groups_of_blocks_add_up_to_the_same_bytes(training, size, most, n_workers, monkeypatch):
     """However many blocks a task has, and on how many workers they are."""
-    monkeypatch.setattr(block_groups, "COLLECTED_BLOCKS", most)
+    monkeypatch.setattr(block_groups, "MOST_BLOCKS", most)
     starts = np.unique([*range(0, 400, size), 400])
     corpus = MemoryCorpus(training.corpus.whole, training.corpus.n_words, starts)
     local = driver.LocalPasses(corpus)
