@@ -84,7 +84,8 @@ def bench_passes(
 ) -> list[Row]:
     """Return a row for each number of workers of one thread, and of documents. The exponent is that
     of CPU time as a power of the number of documents, compared with the row before. The efficiency
-    is that of several workers, compared with the last row of one and as many documents."""
+    is that of several workers, compared with the last row of one and as many documents; cores that
+    slow each other down lower it, but not the share of time in which workers are busy."""
     rows: list[Row] = []
     alone: dict[int, Measured] = {}
     with tempfile.TemporaryDirectory(prefix="atd-dask-bench-") as folder:
@@ -111,6 +112,7 @@ def tabulate(now: Measured, before: Measured | None, alone: Measured | None = No
     if before is not None:
         more = math.log(now.cpu_seconds / before.cpu_seconds)
         exponent = f"{more / math.log(now.n_docs / before.n_docs):.2f}"
+    busy = (now.usage.cpu_seconds - now.usage.own_cpu_seconds) / now.usage.seconds / now.n_workers
     efficiency = ""
     if alone is not None and now.n_workers > 1:
         efficiency = f"{alone.usage.seconds / now.usage.seconds / now.n_workers:.2f}"
@@ -120,6 +122,7 @@ def tabulate(now: Measured, before: Measured | None, alone: Measured | None = No
         "tokens": now.n_tokens,
         "seconds per pass": f"{now.usage.seconds / FIT_PASSES:.2f}",
         "efficiency": efficiency,
+        "workers are busy": f"{busy:.2f}",
         "CPU seconds per pass": f"{now.cpu_seconds:.2f}",
         "of them, client and scheduler": f"{now.usage.own_cpu_seconds / FIT_PASSES:.2f}",
         "tokens per CPU second": round(now.n_tokens / now.cpu_seconds),
