@@ -64,3 +64,6 @@ def test_efficiency_compares_several_workers_with_one():
     assert tabulate(one, None, one)["efficiency"] == ""
     assert tabulate(two, None)["efficiency"] == ""
     assert tabulate(two, None, one)["efficiency"] == "0.75"
+    assert tabulate(two, None, one)["workers are busy"] == "1.00"
+    waiting = Measured(1_000, 2, 100_000, Usage(2.0, 3.5, 0, own_cpu_seconds=0.5), 5_000, 10**8)
+    assert tabulate(waiting, None, one)["workers are busy"] == "0.75"
