@@ -2,7 +2,8 @@
 threads.
 
 Both searches start from the same topics with each seed, and run in this process, on one thread. The
-search in strides is the one that a run does: on a sample first, if there are many documents.
+search in strides is the one that a run does: on a sample first, if there are many documents, and
+with splits of the best topics. The one that tries every number has none.
 """
 
 from __future__ import annotations

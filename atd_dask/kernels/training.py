@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from atd_dask.kernels.model import HeldTable, WordTable
 from atd_dask.kernels.passes import NextWords, Pass, Passes, Start
 from atd_dask.kernels.statistics import ExpectedCounts
+from atd_dask.kernels.streams import open_stream
 from atd_dask.kernels.word_sweeps import entropy_cost
 from atd_dask.kernels.word_switches import (
     LEAST_MASS_OF_NEW,
@@ -55,6 +56,9 @@ STRIDES_BEHIND = 2
 # The best order is restarted as long as that gains this share of the tolerance.
 WORTH_A_START = 0.1
 
+# How often an eighth of its topics are split if a restart pays.
+SPLITS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class OrderRange:
@@ -86,6 +90,13 @@ class OrderRange:
         n_steps = min(n_topics // STRIDE, n_topics - least) // self.step
         return self.step * max(n_steps, 1)
 
+    def split(self, n_topics: int) -> int:
+        """Return how many of these topics to split at once: as many as a stride drops, and none if
+        every order is tried."""
+        most = max(self.max, self.limit or 0)
+        wanted = max(n_topics // STRIDE, self.step)
+        return 0 if self.every else self.step * (min(wanted, most - n_topics) // self.step)
+
     def is_past(self, best: int, n_topics: int) -> bool:
         """Return whether a descent that has reached `n_topics` has left the best order well
         behind."""
@@ -113,7 +124,8 @@ class Convergence:
     """When the iterations of an order end: when the BIC falls by less than `tolerance` of itself.
 
     After the last order, `again` restarts the best one from its own topics, with one topic for each
-    document, as long as that lowers the BIC by a tenth as much.
+    document, as long as that lowers the BIC by a tenth as much. If the first restart does, topics
+    are split before the next one, and from then on the iterations go on as long as restarts do.
     """
 
     tolerance: float = 1e-4
@@ -148,7 +160,8 @@ class SelectionState:
     an order that is restarted has a record for each time.
 
     A selection is a descent through the orders, or several if the range is widened, and then tries
-    what was skipped next to the best order.
+    what was skipped next to the best order. Then it restarts the best order. If that pays, it
+    splits some of its topics and drops as many again, a few times, and restarts the best of all.
     """
 
     table: HeldTable
@@ -160,7 +173,8 @@ class SelectionState:
     wider: OrderRange | None = None  # range of the current descent, if it is not the first
     n_before: int = 0  # records of earlier descents
     skipped: tuple[SkippedOrders, ...] = ()  # next to the best order
-    least: int | None = None  # of the skipped orders that are being tried
+    least: int | None = None  # of the orders that are being tried, skipped or after a split
+    n_splits: int = 0  # how often topics were split
     again: bool = False  # all orders were tried, and the best is being restarted
     finished: bool = False
 
@@ -268,7 +282,8 @@ def _iterate(
     result = passes.fit(state.table, state.start, terms.lda, likely)
     bic = evaluate_bic(result, passes.n_words, terms)
     iteration = state.iteration + 1
-    small = state.bic - bic <= convergence.tolerance * abs(bic)
+    finer = WORTH_A_START if state.again and state.n_splits else 1.0
+    small = state.bic - bic <= finer * convergence.tolerance * abs(bic)
     if iteration < convergence.max_iterations and not (small and iteration >= MIN_ITERATIONS):
         start = Start.after(result)
         return replace(state, table=likely.ask(result), iteration=iteration, start=start, bic=bic)
@@ -291,11 +306,17 @@ def _iterate(
     )
     if state.again:
         pays = least - bic > WORTH_A_START * convergence.tolerance * abs(bic)
-        return _start_again(ended) if pays else replace(ended, finished=True)
+        if not pays:
+            return replace(ended, finished=True)
+        return _start_again(ended) if state.n_splits else _split_best(ended, orders)
     if state.least is not None:
-        if table.n_topics - orders.step >= state.least:
-            fewer = drop_least(table, result, orders.step)
+        n_above = table.n_topics - state.least
+        n_gone = n_above if state.n_splits else orders.step
+        if 0 < n_gone <= n_above:
+            fewer = drop_least(table, result, n_gone)
             return replace(ended, table=fewer, iteration=-ROUNDS)
+        if state.n_splits:
+            return _split_best(ended, orders)
         return _try_skipped(ended, convergence)
     ended = replace(ended, skipped=_next_to_best(ended))
     if _goes_down(ended, orders):
@@ -361,6 +382,20 @@ def _start_again(state: SelectionState) -> SelectionState:
     return replace(state, table=state.best, iteration=-ROUNDS, again=True)
 
 
+def _split_best(state: SelectionState, orders: OrderRange) -> SelectionState:
+    """Split topics of the best order, which then has as many dropped; after the last time, or if
+    there may not be more topics, restart the best order."""
+    assert state.best is not None
+    n_topics, turn = state.best.n_topics, state.n_splits
+    n_split = orders.split(n_topics)
+    if turn >= SPLITS or n_split == 0:
+        return _start_again(state)
+    table = split_topics(state.best, n_split, open_stream(turn, "topics that are split"))
+    return replace(
+        state, table=table, iteration=-ROUNDS, least=n_topics, n_splits=turn + 1, again=False
+    )
+
+
 def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> SelectionState:
     """Take a stride down, and note what it skips."""
     orders = state.wider or orders
@@ -424,4 +459,28 @@ def drop_topics(table: WordTable, gone: NDArray[np.bool_]) -> WordTable:
         table.probabilities[stays],
         table.excess[stays],
         table.log_ratio[stays],
+    )
+
+
+def split_topics(table: WordTable, n_split: int, stream: np.random.Generator) -> WordTable:
+    """Return the model with so many more topics: each has half of the words of another one, which
+    loses them. Topics are drawn in proportion to their words, and so are the words, at random.
+
+    Documents decide which half they are closer to; the next estimate is what gives both halves
+    probabilities that add up.
+    """
+    weights = table.specific_words() + 1.0
+    drawn = stream.choice(table.n_topics, n_split, replace=False, p=weights / weights.sum())
+    names = np.arange(table.n_topics)
+    names[drawn] = table.n_topics + np.arange(n_split)
+    moves = stream.random(len(table.topics)) < 0.5
+    topics = np.where(moves, names[table.topics], table.topics).astype(np.int32)
+    words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
+    order = np.lexsort((topics, words))
+    return table._replace(
+        n_topics=table.n_topics + n_split,
+        topics=topics[order],
+        probabilities=table.probabilities[order],
+        excess=table.excess[order],
+        log_ratio=table.log_ratio[order],
     )

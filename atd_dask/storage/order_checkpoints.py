@@ -81,6 +81,7 @@ def save_selection(
         "n_before": state.n_before,
         "skipped": [[orders.least, orders.index] for orders in state.skipped],
         "least": state.least,
+        "n_splits": state.n_splits,
         "again": state.again,
         "finished": state.finished,
     }
@@ -122,6 +123,7 @@ def load_selection(checkpoints: Checkpoints, name: str, shared: Floats) -> Selec
             for n, numbers in enumerate(facts["skipped"])
         ),
         least=facts["least"],
+        n_splits=facts.get("n_splits", 0),
         again=facts["again"],
         finished=facts["finished"],
     )

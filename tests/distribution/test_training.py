@@ -23,6 +23,7 @@ from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.passes import NextWords, Start
 from atd_dask.kernels.seeding import seed_topics
 from atd_dask.kernels.training import (
+    SPLITS,
     Convergence,
     CostTerms,
     OrderRange,
@@ -132,8 +133,10 @@ def test_orders_and_iterations_are_told(training, expected, monkeypatch):
         told = [done for number, done in heard if number == restart]
         orders = [done for done in told if isinstance(done, OrderRecord)]
         # An order that is started again has been told.
-        assert tuple(orders) == search.records[: len({done.n_topics for done in orders})]
-        assert {done.n_topics for done in search.records} == {done.n_topics for done in orders}
+        firsts = {done.n_topics: done for done in reversed(search.records)}
+        assert sorted(orders, key=search.records.index) == orders
+        assert {done.n_topics: done for done in orders} == firsts
+        assert len(orders) == len(firsts)
         # The last iteration of an order is told as the order.
         assert [done.iteration for done in told if isinstance(done, Iteration)] == [
             iteration for record in search.records for iteration in range(1, record.iterations)
@@ -233,6 +236,40 @@ def test_widening_is_told(narrow, widened):
     assert sorted(orders) == sorted({record.n_topics for record in widened[0].records})
 
 
+@pytest.fixture(scope="module")
+def mixed():
+    """Documents with several topics each, which a search does not find at once."""
+    rng = np.random.default_rng(1)
+    topics = rng.dirichlet(np.full(200, 0.05), 12)
+    mixtures = rng.dirichlet(np.full(12, 0.1), 400) @ topics * 0.8 + 0.2 / 200
+    counts = np.stack([rng.multinomial(60, mixture / mixture.sum()) for mixture in mixtures])
+    corpus = SmallBlocks(make_block(counts), 200)
+    return Training(corpus, OrderRange(16, 4), Convergence(), seed=3)
+
+
+@pytest.fixture(scope="module")
+def split(mixed):
+    searches = train_restarts(mixed, 1)
+    assert searches[0].n_splits == SPLITS
+    return searches
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("whole", [True, False], ids=["restarts", "blocks"])
+def test_splits_give_the_same_bytes_on_a_cluster(mixed, split, workers, whole, monkeypatch):
+    monkeypatch.setattr(driver, "SMALL_ENTRIES", 2**22 if whole else 0)
+    with local_client(workers) as client:
+        assert digest(train_restarts(mixed, 1, client)) == digest(split)
+
+
+def test_there_are_never_more_topics_than_the_range_allows(mixed, split):
+    n_topics = best_order(split[0])
+    tight = replace(mixed, orders=OrderRange(n_topics, n_topics))
+    (search,) = train_restarts(tight, 1)
+    assert search.n_splits == 0
+    assert {record.n_topics for record in search.records} == {n_topics}
+
+
 class InterruptedSearchError(Exception):
     pass
 
@@ -249,6 +286,16 @@ def test_an_interrupted_widening_goes_on_from_its_checkpoint(tmp_path, narrow, w
         return state.wider is not None and len(state.records) == state.n_before + n_orders
 
     check_resumption(tmp_path, narrow, 1, digest(widened), is_there)
+
+
+@pytest.mark.parametrize(("n_splits", "iteration"), [(1, -2), (2, -1), (2, 1), (SPLITS, 0)])
+def test_an_interrupted_split_goes_on_from_its_checkpoint(
+    tmp_path, mixed, split, n_splits, iteration
+):
+    def is_there(states):
+        return (states[-1].n_splits, states[-1].iteration) == (n_splits, iteration)
+
+    check_resumption(tmp_path, mixed, 1, digest(split), is_there)
 
 
 def check_resumption(folder, training, restarts, expected, is_moment):
@@ -489,6 +536,7 @@ def test_the_order_is_chosen_on_a_sample_and_trained_on_all(training, sampled):
     assert len(set(orders)) == 1, "one order is trained on all documents"
     tried = {done.n_topics for done in heard if isinstance(done, OrderRecord)}
     assert len(tried) > 1, "others are tried on the sample"
+    assert state.n_splits == 0
     single = replace(training, orders=OrderRange(4, 4))
     assert not driver.needs_sample(single), "there is nothing to choose"
     assert not driver.needs_sample(replace(training, orders=OrderRange(5, 2, every=True)))

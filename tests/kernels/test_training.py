@@ -17,10 +17,12 @@ from atd_dask.kernels.model import Proportions
 from atd_dask.kernels.passes import Blocks, add_sums, anchors_in, fit_blocks
 from atd_dask.kernels.statistics import collect_block
 from atd_dask.kernels.training import (
+    SPLITS,
     Convergence,
     CostTerms,
     OrderRange,
     drop_topics,
+    split_topics,
 )
 from atd_dask.kernels.word_switches import SharedModel, WordSwitches, estimate_words
 from atd_dask.kernels.workspaces import make_workspace
@@ -121,7 +123,7 @@ def test_strides_follow_the_number_of_topics(orders, tried):
 
 def test_the_best_order_is_started_again_as_long_as_that_pays():
     block, n_words = read_block("reuters")
-    orders = OrderRange(35, 20, 5)
+    orders = OrderRange(35, 20, 5, every=True)
     once = watch_search(block, n_words, orders, Convergence(again=False))[1]
     end = watch_search(block, n_words, orders)[1]
     again = end.records[len(once.records) :]
@@ -132,6 +134,52 @@ def test_the_best_order_is_started_again_as_long_as_that_pays():
     falls = [before - after > 1e-5 * after for before, after in pairwise(bics)]
     assert falls == [True] * (len(again) - 1) + [False]
     assert len(again) > 1
+
+
+def test_topics_of_the_best_order_are_split_if_a_restart_pays():
+    block, n_words = read_block("reuters")
+    orders = OrderRange(36, 20, 4)
+    iterations, end = watch_search(block, n_words, orders)
+    ends = [step for step in iterations if step.state.start is None]
+    (first,) = (n for n, step in enumerate(ends) if step.previous.again and not step.state.again)
+    for turn in range(1, SPLITS + 1):
+        known = end.records[: first + 1 + 2 * (turn - 1)]
+        best = min(known, key=lambda record: record.bic).n_topics
+        mine = [step for step in ends if step.previous.n_splits == turn and not step.previous.again]
+        tried = [step.table.n_topics for step in mine]
+        assert tried == [best + orders.split(best), best]
+    assert end.n_splits == SPLITS
+    once, best = (min(some, key=lambda record: record.bic) for some in (known[:-6], end.records))
+    assert best.bic < once.bic
+    # Then it is restarted with a tenth of the tolerance.
+    last = [step for step in iterations if step.previous.again and step.previous.n_splits]
+    falls = [step.previous.bic - step.bic for step in last if step.previous.iteration > 2]
+    assert min(falls) <= 1e-5 * best.bic < max(falls) <= 1e-4 * best.bic
+
+
+def test_no_topic_is_split_if_a_restart_does_not_pay():
+    block, n_words = read_block("synthetic")
+    iterations, end = watch_search(block, n_words, OrderRange(15, 9))
+    assert any(step.previous.again for step in iterations)
+    assert end.n_splits == 0
+
+
+@pytest.mark.parametrize(
+    ("orders", "n_topics", "n_split"),
+    [
+        (OrderRange(36, 10), 25, 3),
+        (OrderRange(36, 10), 35, 1),
+        (OrderRange(36, 10), 36, 0),
+        (OrderRange(36, 10, limit=200), 36, 4),
+        (OrderRange(36, 10, every=True), 25, 0),
+        (OrderRange(100, 60, 4), 80, 8),
+        (OrderRange(100, 60, 4), 97, 0),
+        (OrderRange(3, 1, limit=200), 3, 1),
+    ],
+)
+def test_as_many_topics_are_split_as_a_stride_drops(orders, n_topics, n_split):
+    """Not more than there may be."""
+    assert orders.split(n_topics) == n_split
 
 
 @given(seeds)
@@ -178,6 +226,29 @@ def test_the_authors_terms_are_nats_times_log_2_without_the_number_of_topics(see
 def cases(draw):
     counts = draw(corpora())
     return counts, draw(models(counts.shape[1]))
+
+
+@given(cases(), seeds)
+def test_a_topic_that_is_split_shares_its_words_with_a_new_one(case, seed):
+    _, (table, _) = case
+    n_topics, n_words = table.n_topics, table.n_words
+    rng = np.random.default_rng(seed)
+    n_split = int(rng.integers(1, n_topics + 1))
+    split = split_topics(table, n_split, rng)
+    before, after = (
+        dense_switches(WordSwitches.of(one), n_words).astype(bool) for one in (table, split)
+    )
+    assert len(after) == n_topics + n_split
+    old, new = after[:n_topics], after[n_topics:]
+    lost = before & ~old
+    assert not np.any(old & ~before)
+    rows = [sorted(row.tolist() for row in some if row.any()) for some in (lost, new)]
+    assert rows[0] == rows[1]
+    dense = split.dense()
+    np.testing.assert_array_equal(dense[:n_topics][old], table.dense()[old])
+    assert sorted(dense[n_topics:][new]) == sorted(table.dense()[lost])
+    for first, last in pairwise(split.indptr):
+        assert np.all(np.diff(split.topics[first:last]) > 0)
 
 
 def make_proportions(theta, active):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atd_dask.kernels.training import OrderRange, SelectionState
+from atd_dask.kernels.training import SPLITS, OrderRange, SelectionState
 from atd_dask.storage import checkpoints as checkpoints_module
 from atd_dask.storage import order_checkpoints as orders_module
 from atd_dask.storage.checkpoints import Checkpoints
@@ -135,7 +135,24 @@ def test_every_state_of_a_search_is_read_as_it_was_kept(
         save_selection(checkpoints, "s", state)
         check_same(load_selection(checkpoints, "s", shared), state)
     assert states[-1].finished
+    assert states[-1].n_splits == SPLITS
     assert {state.start is None for state in states} == {True, False}
+
+
+def test_a_state_without_splits_is_read_as_one_before_them(
+    tmp_path: Path, states: list[SelectionState]
+) -> None:
+    """That is how states were kept when no topics were split."""
+    first = next(state for state in states if state.records)
+    assert first.n_splits == 0
+    checkpoints = Checkpoints(str(tmp_path), "key")
+    save_selection(checkpoints, "s", first)
+    kept = checkpoints.load("s")
+    assert kept is not None
+    facts, arrays = kept
+    del facts["n_splits"]
+    checkpoints.save("s", facts, arrays)
+    check_same(load_selection(checkpoints, "s", first.table.shared), first)
 
 
 def test_a_state_is_kept_after_every_order_and_now_and_then(
