@@ -95,7 +95,8 @@ class OrderRange:
         every order is tried."""
         most = max(self.max, self.limit or 0)
         wanted = max(n_topics // STRIDE, self.step)
-        return 0 if self.every else self.step * (min(wanted, most - n_topics) // self.step)
+        n_steps = min(wanted, most - n_topics, n_topics) // self.step
+        return 0 if self.every else self.step * n_steps
 
     def is_past(self, best: int, n_topics: int) -> bool:
         """Return whether a descent that has reached `n_topics` has left the best order well
@@ -463,11 +464,12 @@ def drop_topics(table: WordTable, gone: NDArray[np.bool_]) -> WordTable:
 
 
 def split_topics(table: WordTable, n_split: int, stream: np.random.Generator) -> WordTable:
-    """Return the model with so many more topics: each has half of the words of another one, which
-    loses them. Topics are drawn in proportion to their words, and so are the words, at random.
+    """Return the model with so many more topics: each has about half of the words of another one,
+    which loses them. Topics with more words are drawn more often, and each word moves or stays at
+    random.
 
-    Documents decide which half they are closer to; the next estimate is what gives both halves
-    probabilities that add up.
+    Documents decide which half they are closer to. The probabilities of a half add up again after
+    the next estimate.
     """
     weights = table.specific_words() + 1.0
     drawn = stream.choice(table.n_topics, n_split, replace=False, p=weights / weights.sum())
