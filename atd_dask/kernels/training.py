@@ -241,7 +241,7 @@ def select_order(
     way. `seed` returns a given number of topics, from which a descent in a wider range starts."""
     while not state.finished:
         if state.iteration < 0:
-            state = _assign(passes, shared, state, terms)
+            state = _assign(passes, shared, state, orders, terms)
         else:
             state = _iterate(passes, shared, state, orders, convergence, terms, seed)
         keep(state)
@@ -249,10 +249,14 @@ def select_order(
 
 
 def _assign(
-    passes: Passes, shared: SharedModel, state: SelectionState, terms: CostTerms
+    passes: Passes,
+    shared: SharedModel,
+    state: SelectionState,
+    orders: OrderRange,
+    terms: CostTerms,
 ) -> SelectionState:
     """Assign every document to its best topic, and drop topics that are no document's best. If an
-    order is being restarted, losing a topic ends it."""
+    order is being restarted, losing a topic ends it; after a split, losing more than were new."""
     table = state.table
     while True:
         result = passes.assign(table)
@@ -262,6 +266,8 @@ def _assign(
         if state.again:
             return replace(state, finished=True)
         table = drop_topics(table.read(), unused)
+        if state.n_splits and state.least is not None and table.n_topics < state.least:
+            return _split_best(replace(state, start=None), orders)
     if state.iteration < -1:
         anew = state.iteration == -FIRST_ROUNDS
         table = result.expected.ask(improve_words, shared, table, terms, anew)

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from atd_dask import ParsimoniousTopicModel
 from atd_dask.errors import InputError
+from atd_dask.kernels.training import STRIDE
 from atd_dask.storage.models import NullModel, write_model
 from tests import naive
 from tests.estimators.counted import COUNTS, WORDS, check_same_topics, make_counts, make_model
@@ -272,11 +273,15 @@ def test_degenerate_documents_have_a_model(counts, options):
     most = options["n_topics"] if isinstance(options["n_topics"], int) else options["n_topics"][1]
     assert 1 <= model.n_topics_ <= min(most, n_docs)
     orders = [record.n_topics for record in model.order_search_[0]]
-    # First every order that is tried, each once, then the best one again.
+    # First every order that is tried, each once, then the best one again, and with split topics.
     tried, again = orders[: len(set(orders))], orders[len(set(orders)) :]
     assert len(set(tried)) == len(tried)
     assert tried[0] == max(tried)
-    assert set(again) <= {model.n_topics_}
+    for n, order in enumerate(again, len(tried)):
+        best = min(model.order_search_[0][:n], key=lambda record: record.bic).n_topics
+        assert abs(order - best) <= max(best // STRIDE, 1)
+    if "compatibility" in options:
+        assert set(again) <= {model.n_topics_}
     if "step" in options:
         assert len(tried) == 1
     if "max_iterations" in options:
