@@ -33,7 +33,14 @@ from atd_dask.distribution.block_groups import (
     take_topics,
     take_totals,
 )
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align, align_arrays, hold
+from atd_dask.distribution.engine.runner import (
+    RemoteResults,
+    Runner,
+    align,
+    align_arrays,
+    align_where_needed,
+    hold,
+)
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (
@@ -165,8 +172,9 @@ class ClusterPasses:
     """Passes with a task for each group of blocks.
 
     The blocks, the model and the proportions are held as results of tasks, which Dask recomputes if
-    a worker that had them is lost. Statistics are added on the workers, and the words of topics are
-    chosen where the sum is. Only totals are sent to the client, and the words when they are read.
+    a worker that had them is lost. Statistics are added on the workers, and the words of a topic
+    are chosen where its sum is. Only totals are sent to the client, and the words when they are
+    read.
     """
 
     def __init__(self, runner: Runner, corpus: Corpus) -> None:
@@ -317,7 +325,7 @@ def add_arrays(parts: Sequence[Ints], _: None) -> Ints:
 
 
 def assign_group(group: Blocks, bits: int, table: WordTable) -> GroupPass:
-    return GroupPass(*assign_blocks(group, align_arrays(table), bits))
+    return GroupPass(*assign_blocks(align_where_needed(group), align_arrays(table), bits))
 
 
 def fit_group(
@@ -331,7 +339,8 @@ def fit_group(
     if isinstance(before, Totals):
         sums = before.sums
         before = Start(Proportions.empty(0), sums.counts.tokens, sums.anchors)
-    table, here = align_arrays(table), align(start)  # they may come from another worker
+    # All of this may come from another worker.
+    group, here, table = align_where_needed(group), align_where_needed(start), align_arrays(table)
     slope = slope_topics(table, before.tokens, lda)
     first = group.documents.start
     mine = anchors_in(before.anchors, first, first + len(here))

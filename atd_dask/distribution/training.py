@@ -199,8 +199,8 @@ def _select(
 def needs_sample(training: Training) -> bool:
     """Return whether the number of topics is chosen on a sample of the documents."""
     orders = training.orders
-    one = orders.max == orders.min and orders.limit is None
-    return training.corpus.n_docs > LARGE_DOCUMENTS and not one and not orders.every
+    several = not (orders.is_single or orders.every)
+    return training.corpus.n_docs > LARGE_DOCUMENTS and several
 
 
 @dataclass(frozen=True)

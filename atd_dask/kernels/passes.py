@@ -52,7 +52,7 @@ class ComputedProportions(HeldProportions, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PassSums:
-    """What a pass adds up over consecutive blocks, in any order."""
+    """What a pass adds up over consecutive blocks."""
 
     counts: FixedCounts
     likelihoods: Floats  # blocks: log-likelihoods
@@ -194,7 +194,7 @@ class Blocks:
         return sys.getsizeof(self.documents)
 
     def parts(self, size: int) -> Iterator[Blocks]:
-        """Yield as many blocks at a time."""
+        """Yield `size` blocks at a time."""
         for index in range(0, max(len(self), 1), size):
             starts = self.starts[index : index + size + 1]
             documents = self.documents.part(int(starts[0]), int(starts[-1]))

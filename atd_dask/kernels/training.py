@@ -90,13 +90,18 @@ class OrderRange:
         n_steps = min(n_topics // STRIDE, n_topics - least) // self.step
         return self.step * max(n_steps, 1)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether there is nothing to choose."""
+        return self.max == self.min and self.limit is None
+
     def split(self, n_topics: int) -> int:
         """Return how many of these topics to split at once: as many as a stride drops, and none if
-        every order is tried."""
+        every order is tried, or only one."""
         most = max(self.max, self.limit or 0)
         wanted = max(n_topics // STRIDE, self.step)
         n_steps = min(wanted, most - n_topics, n_topics) // self.step
-        return 0 if self.every else self.step * n_steps
+        return 0 if self.every or self.is_single else self.step * n_steps
 
     def is_past(self, best: int, n_topics: int) -> bool:
         """Return whether a descent that has reached `n_topics` has left the best order well

@@ -175,6 +175,8 @@ def test_no_topic_is_split_if_a_restart_does_not_pay():
         (OrderRange(100, 60, 4), 97, 0),
         (OrderRange(3, 1, limit=200), 3, 1),
         (OrderRange(9, 1, 3), 2, 0),
+        (OrderRange(36, 36), 25, 0),
+        (OrderRange(36, 36, limit=200), 25, 3),
     ],
 )
 def test_as_many_topics_are_split_as_a_stride_drops(orders, n_topics, n_split):
