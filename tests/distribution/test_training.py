@@ -270,7 +270,7 @@ def test_there_are_never_more_topics_than_the_range_allows(mixed, split):
     assert {record.n_topics for record in search.records} == {n_topics}
 
 
-@pytest.mark.parametrize("seed", [1, 8])
+@pytest.mark.parametrize("seed", [3, 8])
 def test_a_split_that_loses_more_topics_than_were_new_is_given_up(seed):
     """There are fewer topics in the documents than in the range, which is fixed."""
     training = Training(make_corpus(160, 90, 8), OrderRange(15, 14), Convergence(), seed=seed)
