@@ -12,10 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from atd_dask.distribution.engine.runner import align_where_needed
+from atd_dask.distribution.engine.runner import align_arrays, align_where_needed
 from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import PassSums, add_sums
 from atd_dask.kernels.statistics import FixedCounts, add_counts
+from atd_dask.kernels.word_switches import SharedModel, TopicWords
 
 BRANCHES = 8  # how many sums are added at a time
 MOST_BLOCKS = 256  # of a task: it takes seconds
@@ -45,6 +46,13 @@ class Totals:
 
     def __sizeof__(self) -> int:
         return self.sums.__sizeof__()
+
+
+# Counts of some documents, of all topics or of some.
+Counted = PassSums | GroupPass | FixedCounts
+
+# The words of all topics: as a table, or those of some topics at a time.
+Words = WordTable | Sequence[TopicWords]
 
 
 def cut_blocks(n_blocks: int, n_threads: int) -> list[range]:
@@ -78,9 +86,7 @@ def take_topics(part: PassSums | GroupPass, topics: range) -> FixedCounts:
     return take_sums(part).counts.part(topics.start, topics.stop)
 
 
-def add_topics(
-    parts: Sequence[PassSums | GroupPass | FixedCounts], topics: range, n_words: int
-) -> FixedCounts:
+def add_topics(parts: Sequence[Counted], topics: range, n_words: int) -> FixedCounts:
     """Return the sum of the counts of some topics. Parts may have these topics alone, or all."""
     counts = [
         part if isinstance(part, FixedCounts) else take_topics(part, topics) for part in parts
@@ -88,11 +94,22 @@ def add_topics(
     return add_counts([align_where_needed(part) for part in counts], n_words)
 
 
-def take_totals(part: PassSums | GroupPass, _: None) -> PassSums:
+def take_totals(part: PassSums | GroupPass) -> PassSums:
     return take_sums(part).totals()
 
 
-def add_totals(parts: Sequence[PassSums], table: WordTable | None) -> Totals:
-    """Return the totals over a corpus that was fitted to a table, if it was."""
+def add_totals(parts: Sequence[PassSums], words: Words | None) -> Totals:
+    """Return the totals over a corpus that was fitted to these words, if it was."""
     whole = add_sums(parts, 0).join_blocks()
-    return Totals(whole, None if table is None else table.specific_words())
+    if words is None:
+        return Totals(whole, None)
+    tables = [words] if isinstance(words, WordTable) else words
+    return Totals(whole, np.concatenate([table.specific_words() for table in tables]))
+
+
+def join_words(words: Words, shared: SharedModel | None) -> WordTable:
+    """Return the words of all topics as a table, which may be one already."""
+    if isinstance(words, WordTable):
+        table: WordTable = align_arrays(words)
+        return table
+    return TopicWords.concatenate(words).table(align_arrays(shared))

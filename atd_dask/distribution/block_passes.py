@@ -23,13 +23,17 @@ import numpy as np
 
 from atd_dask.distribution.block_groups import (
     BRANCHES,
+    MOST_PARTS,
+    Counted,
     GroupPass,
     Totals,
+    Words,
     add_groups,
     add_topics,
     add_totals,
     cut_blocks,
     cut_topics,
+    join_words,
     take_topics,
     take_totals,
 )
@@ -56,7 +60,7 @@ from atd_dask.kernels.passes import (
     slope_topics,
     split_rows,
 )
-from atd_dask.kernels.statistics import FixedCounts, WordStep, count_fraction_bits, count_words
+from atd_dask.kernels.statistics import WordStep, count_fraction_bits, count_words
 from atd_dask.kernels.word_switches import SharedModel, TopicWords
 
 # Values that are remembered: the shared model, the cost terms, and the words of topics.
@@ -92,13 +96,13 @@ class TableOnWorkers:
     """Words of topics that stay where they were chosen until they are read."""
 
     runner: Runner
-    handle: Any
+    parts: Sequence[Any]  # the handles of the words of some topics each
+    shared: SharedModel
     n_topics: int
 
     @cached_property
     def _here(self) -> WordTable:
-        table: WordTable = self.runner.fetch(self.handle)
-        return table
+        return join_words([self.runner.fetch(part) for part in self.parts], self.shared)
 
     def read(self) -> WordTable:
         return self._here
@@ -112,9 +116,9 @@ class SentValues:
         self._recent: deque[tuple[Any, Any]] = deque(maxlen=MOST_RECENT)
 
     def send(self, value: Any) -> Any:
-        """Return the handle of a value."""
+        """Return the handle of a value, or those of its parts."""
         if isinstance(value, TableOnWorkers):
-            return value.handle
+            return value.parts
         for index, (known, _) in enumerate(self._recent):
             if known is value:
                 again = self._recent[index]
@@ -127,13 +131,23 @@ class SentValues:
 
 
 @dataclass(frozen=True)
+class Addends:
+    """What the counts of some topics are the sum of. They are added up where words are chosen."""
+
+    handles: Sequence[Any]
+    topics: range
+    home: str | None
+
+
+@dataclass(frozen=True)
 class CountsOnWorkers:
-    """Expected counts of a corpus that stay where they were added up, and the words that are likely
-    to be asked for, which are computed already."""
+    """Expected counts of a corpus that stay on the workers, and the words that are likely to be
+    asked for, which are computed already."""
 
     runner: Runner
     sent: SentValues
-    parts: Sequence[Any]  # the handles of the counts of some topics each
+    parts: Sequence[Addends]
+    n_words: int
     tokens: Ints
     proportion: Floats
     likely: NextWords | None
@@ -143,20 +157,28 @@ class CountsOnWorkers:
         asked = NextWords(step, (shared, *given))
         if self.likely is not None and self.words is not None and self.likely.is_same(asked):
             return self.words
-        return choose_words(self.runner, self.sent, self.parts, asked, len(self.tokens))
+        return choose_words(self.runner, self.sent, self.parts, self.n_words, asked)
 
 
 def choose_words(
-    runner: Runner, sent: SentValues, parts: Sequence[Any], asked: NextWords, n_topics: int
+    runner: Runner, sent: SentValues, parts: Sequence[Addends], n_words: int, asked: NextWords
 ) -> TableOnWorkers:
     """Have the words chosen that follow from the counts of a pass."""
     given = [sent.send(value) for value in asked.given]
     words = [
-        runner.derive(ask_counts, part, asked.step, *given, priority=WORDS_PRIORITY)
+        runner.derive(
+            choose_topics,
+            list(part.handles),
+            part.topics,
+            n_words,
+            asked.step,
+            *given,
+            priority=WORDS_PRIORITY,
+            home=part.home,
+        )
         for part in parts
     ]
-    handle = runner.derive(join_words, words, given[0], priority=WORDS_PRIORITY)
-    return TableOnWorkers(runner, handle, n_topics)
+    return TableOnWorkers(runner, words, asked.given[0], parts[-1].topics.stop)
 
 
 @dataclass(frozen=True)
@@ -189,6 +211,7 @@ class ClusterPasses:
         groups = cut_blocks(len(starts) - 1, n_threads)
         self._bounds = [starts[blocks.start : blocks.stop + 1] for blocks in groups]
         self._groups = self._runner.keep(read_group, self._corpus, self._bounds, spread=True)
+        self._part_homes = self._runner.list_homes(min(n_threads, MOST_PARTS))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -219,25 +242,25 @@ class ClusterPasses:
 
     def assign(self, table: HeldTable) -> Pass:
         self.forget()
-        tables = self._send_to_all(self._sent.send(table))
-        parts = self._runner.keep_all(assign_group, self._groups, self._bits, tables)
+        parts = self._runner.keep_all(
+            assign_group, self._groups, self._bits, *self._send_table(table)
+        )
         added = self._add_up(parts, None, table.n_topics)
         return added.wait(None, None)
 
     def fit(self, table: HeldTable, start: Start, lda: bool, likely: NextWords) -> Pass:
-        handle = self._sent.send(table)
         ahead = self._ahead
         if ahead and ahead.table is table and ahead.proportions is start.proportions:
             parts = ahead.parts
+            # While words are chosen, every millisecond of the scheduler counts.
+            self._runner.wait(ahead.table.parts)
         else:
             self.forget()
             totals = replace(start, proportions=Proportions.empty(0))
-            parts = self._fit(
-                handle, self._place(start.proportions), self._runner.send(totals), lda
-            )
-        added = self._add_up(parts, handle, table.n_topics)
-        words = choose_words(self._runner, self._sent, added.parts, likely, table.n_topics)
-        parts = self._fit(words.handle, added.proportions.kept, added.totals, lda)
+            parts = self._fit(table, self._place(start.proportions), self._runner.send(totals), lda)
+        added = self._add_up(parts, table, table.n_topics)
+        words = choose_words(self._runner, self._sent, added.parts, self.n_words, likely)
+        parts = self._fit(words, added.proportions.kept, added.totals, lda)
         self._ahead = FitAhead(words, added.proportions, parts)
         return added.wait(likely, words)
 
@@ -253,36 +276,55 @@ class ClusterPasses:
             return self._runner.keep(hold_part, None, parts)
         return self._runner.keep(read_proportions, start, self._bounds)
 
-    def _fit(self, table: Any, starts: RemoteResults, totals: Any, lda: bool) -> RemoteResults:
-        shared = self._send_to_all(table), self._send_to_all(totals)
-        return self._runner.keep_all(fit_group, self._groups, (lda, self._bits), starts, *shared)
+    def _fit(
+        self, table: HeldTable, starts: RemoteResults, totals: Any, lda: bool
+    ) -> RemoteResults:
+        given = (*self._send_table(table), self._send_to_all(totals))
+        return self._runner.keep_all(fit_group, self._groups, (lda, self._bits), starts, *given)
+
+    def _send_table(self, table: HeldTable) -> tuple[RemoteResults, RemoteResults]:
+        """Return what `join_words` makes a table of."""
+        shared = self._sent.send(table.shared) if isinstance(table, TableOnWorkers) else None
+        return self._send_to_all(self._sent.send(table)), self._send_to_all(shared)
 
     def _send_to_all(self, handle: Any) -> RemoteResults:
         return RemoteResults([handle] * len(self._bounds), None)
 
-    def _add_up(self, groups: RemoteResults, table: Any, n_topics: int) -> AddedPass:
-        """Add up the groups: each part of the topics at a home of its own. `table` is what was
-        fitted."""
+    def _add_up(self, groups: RemoteResults, table: HeldTable | None, n_topics: int) -> AddedPass:
+        """Add up the groups: each part of the topics will have a home of its own. `table` is what
+        was fitted."""
         runner = self._runner
-        kept = runner.keep_all(take_proportions, groups, None)
         few = runner.reduce(add_groups, groups, self.n_words, BRANCHES, BRANCHES)
-        totals = runner.keep_all(take_totals, few, None)
-        whole = runner.derive(add_totals, list(totals.results), table, priority=TOTALS_PRIORITY)
-        cut = cut_topics(n_topics, runner.count_threads())
-        parts = []
-        for topics, home in zip(cut, runner.list_homes(len(cut)), strict=True):
-            mine = [
-                # Only what these topics need is sent from elsewhere.
-                handle
-                if place == home
-                else runner.derive(take_topics, handle, topics, priority=1, home=place)
-                for handle, place in zip(few.results, few.homes, strict=True)
-            ]
-            parts.append(
-                runner.derive(add_topics, mine, topics, self.n_words, priority=1, home=home)
+        cut = cut_topics(n_topics, len(self._part_homes))
+        parts = list(zip(cut, self._part_homes[: len(cut)], strict=True))
+        wanted = [
+            # Only what these topics need is sent from elsewhere.
+            (take_topics, handle, topics)
+            for topics, home in parts
+            for handle, place in zip(few.results, few.homes, strict=True)
+            if place != home
+        ]
+        proportions = [(take_proportions, handle) for handle in groups.results]
+        totals = [(take_totals, handle) for handle in few.results]
+        taken = iter(runner.derive_all([*proportions, *totals, *wanted], priority=1))
+        kept = RemoteResults([next(taken) for _ in proportions], None, groups.homes)
+        words = None if table is None else self._sent.send(table)
+        whole = runner.derive(
+            add_totals, [next(taken) for _ in totals], words, priority=TOTALS_PRIORITY
+        )
+        addends = [
+            Addends(
+                [
+                    handle if place == home else next(taken)
+                    for handle, place in zip(few.results, few.homes, strict=True)
+                ],
+                topics,
+                home,
             )
+            for topics, home in parts
+        ]
         held = ProportionsOnWorkers(runner, kept, self._bounds)
-        return AddedPass(runner, self._sent, parts, whole, held)
+        return AddedPass(runner, self._sent, addends, self.n_words, whole, held)
 
 
 @dataclass(frozen=True)
@@ -291,7 +333,8 @@ class AddedPass:
 
     runner: Runner
     sent: SentValues
-    parts: Sequence[Any]  # handles: the counts of some topics each
+    parts: Sequence[Addends]
+    n_words: int
     totals: Any
     proportions: ProportionsOnWorkers
 
@@ -301,7 +344,14 @@ class AddedPass:
         totals: Totals = self.runner.fetch(self.totals)
         sums = totals.sums.counts.expected()
         counts = CountsOnWorkers(
-            self.runner, self.sent, self.parts, sums.tokens, sums.proportion, likely, words
+            self.runner,
+            self.sent,
+            self.parts,
+            self.n_words,
+            sums.tokens,
+            sums.proportion,
+            likely,
+            words,
         )
         return totals.sums.close(self.proportions, counts, totals.n_specific)
 
@@ -324,15 +374,17 @@ def add_arrays(parts: Sequence[Ints], _: None) -> Ints:
     return totals
 
 
-def assign_group(group: Blocks, bits: int, table: WordTable) -> GroupPass:
-    return GroupPass(*assign_blocks(align_where_needed(group), align_arrays(table), bits))
+def assign_group(group: Blocks, bits: int, words: Words, shared: SharedModel | None) -> GroupPass:
+    table = join_words(words, shared)
+    return GroupPass(*assign_blocks(align_where_needed(group), table, bits))
 
 
 def fit_group(
     group: Blocks,
     given: tuple[bool, int],
     start: Proportions,
-    table: WordTable,
+    words: Words,
+    shared: SharedModel | None,
     before: Totals | Start,
 ) -> GroupPass:
     lda, bits = given
@@ -340,23 +392,33 @@ def fit_group(
         sums = before.sums
         before = Start(Proportions.empty(0), sums.counts.tokens, sums.anchors)
     # All of this may come from another worker.
-    group, here, table = align_where_needed(group), align_where_needed(start), align_arrays(table)
+    group, here = align_where_needed(group), align_where_needed(start)
+    table = join_words(words, shared)
     slope = slope_topics(table, before.tokens, lda)
     first = group.documents.start
     mine = anchors_in(before.anchors, first, first + len(here))
     return GroupPass(*fit_blocks(group, table, here, slope, mine, bits))
 
 
-def take_proportions(part: GroupPass, _: None) -> Proportions:
+def take_proportions(part: GroupPass) -> Proportions:
     return part.proportions
 
 
-def ask_counts(counts: FixedCounts, step: WordStep, *given: Any) -> TopicWords:
-    return step(counts.expected(), *(align_arrays(value) for value in given))
+def choose_topics(
+    parts: Sequence[Counted],
+    topics: range,
+    n_words: int,
+    step: WordStep,
+    *given: Any,
+) -> TopicWords:
+    """Choose the words of some topics, from all parts of their counts."""
+    counts = add_topics(parts, topics, n_words)
+    return step(counts.expected(), *map(join_topics, given))
 
 
-def join_words(parts: Sequence[TopicWords], shared: SharedModel) -> WordTable:
-    return TopicWords.concatenate(parts).table(align_arrays(shared))
+def join_topics(value: Any) -> Any:
+    """Return the words of all topics if they came in parts, and anything else as it is."""
+    return TopicWords.concatenate(value) if isinstance(value, list) else align_arrays(value)
 
 
 def hold_part(_: None, part: Proportions) -> Proportions:

@@ -235,7 +235,7 @@ class CountSpool:
             elif piece.keep is None:
                 yield piece.signatures
             else:
-                yield piece.signatures.take(piece.keep)
+                yield piece.signatures.take(np.flatnonzero(piece.keep))
 
     def take(self, rows: NDArray[np.int64]) -> Block:
         """Return documents of ascending rows; their terms are numbers of the lexicon."""
@@ -301,7 +301,7 @@ class CountSpool:
         # Those in a scratch file are encoded here, one at a time.
         at_once = 1 if self.runner.client is None else AT_ONCE
         while some := list(islice(rows, at_once)):
-            yield from self.runner.derive_all(_encode, some)
+            yield from self.runner.derive_all([(_encode, *row) for row in some])
 
     def divide(self, choices: Sequence[Mask]) -> list[CountSpool]:
         """Split the documents into a spool for each choice; the first one lists what was skipped.

@@ -424,7 +424,7 @@ def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> Sel
 def improve_words(
     expected: ExpectedCounts,
     shared: SharedModel,
-    table: WordTable,
+    table: WordTable | TopicWords,
     terms: CostTerms,
     anew: bool = False,
 ) -> TopicWords:
@@ -436,17 +436,20 @@ def improve_words(
     if anew:
         switches = switch_words(expected, shared, WordSwitches.occurring(expected), weight=weight)
     else:
-        encoding = weight * encoding_cost(len(table.topics), table.n_topics * table.n_words)
+        places = table.n_topics * len(shared.probabilities)
+        encoding = weight * encoding_cost(len(table.probabilities), places)
         switches = switch_words(expected, shared, _switches_in(table, expected), encoding)
     return estimate_topics(expected, shared, switches)
 
 
-def complete_words(expected: ExpectedCounts, shared: SharedModel, table: WordTable) -> TopicWords:
+def complete_words(
+    expected: ExpectedCounts, shared: SharedModel, table: WordTable | TopicWords
+) -> TopicWords:
     """Return the words of some topics for new documents, with the switches of `table`."""
     return estimate_topics(expected, shared, _switches_in(table, expected), LEAST_MASS_OF_NEW)
 
 
-def _switches_in(table: WordTable, expected: ExpectedCounts) -> WordSwitches:
+def _switches_in(table: WordTable | TopicWords, expected: ExpectedCounts) -> WordSwitches:
     return WordSwitches.of(table).part(expected.first, expected.first + expected.n_topics)
 
 

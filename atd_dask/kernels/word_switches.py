@@ -179,7 +179,9 @@ class WordSwitches:
         return cls(np.arange(n_topics + 1) * len(words), np.tile(words, n_topics))
 
     @classmethod
-    def of(cls, table: WordTable) -> WordSwitches:
+    def of(cls, table: WordTable | TopicWords) -> WordSwitches:
+        if isinstance(table, TopicWords):
+            return cls(table.indptr, table.words)
         indptr, words, _ = list_by_topic(table.indptr, table.topics, table.n_topics)
         return cls(indptr, words)
 
@@ -197,9 +199,17 @@ class TopicWords:
     words: Topics  # on, ascending within a topic
     probabilities: Floats  # on
 
+    @property
+    def n_topics(self) -> int:
+        return len(self.indptr) - 1
+
+    def specific_words(self) -> Ints:
+        """Return N_j, the number of specific words of each topic."""
+        return np.diff(self.indptr)
+
     def table(self, shared: SharedModel) -> WordTable:
         columns = _by_word(len(shared.probabilities), self.indptr, self.words, self.probabilities)
-        return complete_table(len(self.indptr) - 1, shared.probabilities, *columns)
+        return complete_table(self.n_topics, shared.probabilities, *columns)
 
     @classmethod
     def concatenate(cls, parts: Sequence[TopicWords]) -> TopicWords:

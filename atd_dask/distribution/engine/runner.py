@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 TASKS_PER_THREAD = 3
+BATCHES = 3  # under way: while one is awaited, the workers have the others
 PIECE_BYTES = 2**22  # of one message; the scheduler does nothing else while it reads one
 LITTLE_BYTES = 2**12  # that go along with every task
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of the cluster
@@ -140,8 +141,8 @@ class Runner:
         at_least: int = 0,
     ) -> Generator[tuple[Any, Any], None, None]:
         """Yield what `submit` returns for every piece, a handle and the result of a future, in
-        order. Tasks are submitted and gathered in batches, two of which are under way: one by one,
-        each costs the client and the scheduler three times as much."""
+        order. Tasks are submitted and gathered in batches, a few of which are under way: one by
+        one, each costs the client and the scheduler three times as much."""
         assert self.client is not None
         rest = iter(pieces)
         under_way: deque[tuple[list[Any], list[Any]]] = deque()
@@ -154,7 +155,7 @@ class Runner:
                 n_pieces = max(at_least, TASKS_PER_THREAD * n_threads) // 2
                 n_pieces = -(-n_pieces // n_threads) * n_threads  # as many for each
                 counted = time.monotonic()
-            while len(under_way) < 2 and (some := list(islice(rest, n_pieces))):
+            while len(under_way) < BATCHES and (some := list(islice(rest, n_pieces))):
                 under_way.append(submit(some))
 
         try:
@@ -184,15 +185,25 @@ class Runner:
             return step(handle, *others)
         return self._submit(step, 0, handle, *others, priority=priority, **_prefer(home))
 
-    def derive_all(self, step: Callable[..., Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
-        """Like `derive`, for several results with their other arguments."""
+    def derive_all(
+        self, rows: Sequence[tuple[Callable[..., Any], *tuple[Any, ...]]], priority: int = 0
+    ) -> list[Any]:
+        """Like `derive`, for several steps, each with a result and its other arguments."""
         if self.client is None:
-            return [step(*row) for row in rows]
-        return self._submit_all(step, rows)
+            return [step(*given) for step, *given in rows]
+        calls = [(step, given) for step, *given in rows]
+        return self._submit_all(call, calls, [_name(step) for step, _ in calls], priority=priority)
 
     def send(self, value: Any) -> Any:
         """Send a value, and return its handle."""
         return value if self.client is None else self._hold(hold, value)
+
+    def wait(self, handles: Sequence[Any]) -> None:
+        """Wait until these are computed, or have failed."""
+        if self.client is not None:
+            from distributed import wait
+
+            wait(handles)
 
     def fetch(self, handle: Any) -> Any:
         """Return what a handle stands for."""
@@ -380,13 +391,20 @@ class Runner:
         return self.client.submit(step, *arguments, key=key, pure=False, **options)
 
     def _submit_all(
-        self, step: Callable[..., Any], rows: Sequence[Sequence[Any]], **options: Any
+        self,
+        step: Callable[..., Any],
+        rows: Sequence[Sequence[Any]],
+        names: Sequence[str] = (),
+        **options: Any,
     ) -> list[Future[Any]]:
-        """Submit step(*row) for all rows, in one graph, or in several if they are large."""
+        """Submit step(*row) for all rows, in one graph, or in several if they are large. Tasks may
+        have names of their own."""
         assert self.client is not None
+        names = names or [_name(step)] * len(rows)
         futures: list[Future[Any]] = []
         for some in split_by_size(rows, PIECE_BYTES):
-            keys = [task_key(_name(step), len(futures) + number) for number in range(len(some))]
+            numbers = range(len(futures), len(futures) + len(some))
+            keys = [task_key(names[number], number) for number in numbers]
             columns = [list(column) for column in zip(*some, strict=True)]
             futures += self.client.map(step, *columns, key=keys, pure=False, **options)
         return futures
@@ -441,6 +459,10 @@ def _is_little(value: Any) -> bool:
 
 def _name(step: Callable[..., Any]) -> str:
     return step.__name__.replace("_", "-")
+
+
+def call(step: Callable[..., Any], given: Sequence[Any]) -> Any:
+    return step(*given)
 
 
 def hold(value: Any, _: Any = None) -> Any:

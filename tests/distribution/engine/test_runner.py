@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from distributed import get_worker
 
 from atd_dask.distribution.engine.runner import (
+    BATCHES,
     LITTLE_BYTES,
     RemoteResults,
     Runner,
@@ -169,6 +171,35 @@ def add_word(given, word):
     return f"{given} {word}"
 
 
+def fail(_):
+    raise ValueError("as it should")
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_different_steps_are_derived_together(on_cluster):
+    with local_client(1) if on_cluster else nullcontext() as client:
+        runner = Runner(client)
+        one, other = runner.send("one"), runner.send("other")
+        rows = [(add_word, one, "word"), (str.upper, other), (add_up, [one, other], None)]
+        derived = runner.derive_all(rows, priority=1)
+        assert [runner.fetch(handle) for handle in derived] == ["one word", "OTHER", "(one+other)"]
+        if on_cluster:
+            names = [handle.key.rsplit("-", 2)[0] for handle in derived]
+            assert names == ["add-word", "upper", "add-up"]
+
+
+def test_results_that_are_awaited_may_fail():
+    Runner().wait(["here"])
+    with local_client(1) as client:
+        runner = Runner(client)
+        good, bad = (runner.derive(step, runner.send(["it"])) for step in (len, fail))
+        runner.wait([good, bad])
+        assert good.done()
+        assert runner.fetch(good) == 1
+        with pytest.raises(ValueError, match="as it should"):
+            runner.fetch(bad)
+
+
 def join_numbers(results, shared, question):
     return [shared, question, *(number for result in results for number in result)]
 
@@ -202,8 +233,8 @@ def test_the_next_batch_is_under_way_before_the_results_of_one_are_used():
     with local_client(1) as client:
         held = Runner(client).hold_each(hold_number, list, None, ((piece,) for piece in pieces()))
         handle, summary = next(held)
-        # Batches have half of the three tasks that a thread may have under way.
-        assert len(pulled) == 3
+        # Batches have half of three tasks for each thread. Those under way were filled up.
+        assert len(pulled) == BATCHES + 1
         assert summary == [0]
         assert handle.result() == [0]
         held.close()
@@ -220,7 +251,7 @@ def test_a_batch_has_as_many_tasks_for_each_thread():
     with local_client(2) as client:
         held = Runner(client).hold_each(hold_number, list, None, rows())
         next(held)
-        assert len(pulled) == 12
+        assert len(pulled) == (BATCHES + 1) * 4
         held.close()
 
 
