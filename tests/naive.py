@@ -295,6 +295,19 @@ def hash_contents(document, keys):
     return sum(hashes) % 2**64
 
 
+def find_meetings(values):
+    """Whether each document has a value, of the same signature, in common with another one."""
+    return [
+        any(
+            a == b != 0
+            for other, theirs in enumerate(values)
+            if other != d
+            for a, b in zip(mine, theirs, strict=True)
+        )
+        for d, mine in enumerate(values)
+    ]
+
+
 def shortlist(signatures, least):
     """The documents that share a signature with another and agree with it in enough bits."""
     listed = set()

@@ -47,6 +47,7 @@ TESTED_BY = {
     "kernels/fitters": "kernels/test_alternative.py",
     "kernels/next_document": "kernels/test_alternative.py",
     "kernels/passes": "kernels/test_training.py",
+    "kernels/topic_edits": "kernels/test_training.py",
     "kernels/workspaces": "kernels/test_training.py",
     "pipelines/bench": "bench/test_whole_job.py",
     "progress": "cli/test_outputs.py",

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from atd_dask.distribution.engine.runner import align_arrays, align_where_needed
+from atd_dask.distribution.engine.alignment import align_arrays, align_where_needed
 from atd_dask.kernels.model import Ints, Proportions, WordTable
 from atd_dask.kernels.passes import PassSums, add_sums
 from atd_dask.kernels.statistics import FixedCounts, add_counts

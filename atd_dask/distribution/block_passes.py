@@ -37,14 +37,8 @@ from atd_dask.distribution.block_groups import (
     take_topics,
     take_totals,
 )
-from atd_dask.distribution.engine.runner import (
-    RemoteResults,
-    Runner,
-    align,
-    align_arrays,
-    align_where_needed,
-    hold,
-)
+from atd_dask.distribution.engine.alignment import align, align_arrays, align_where_needed
+from atd_dask.distribution.engine.runner import RemoteResults, Runner, hold
 from atd_dask.kernels.blocks import Corpus, MemoryCorpus
 from atd_dask.kernels.model import Block, Floats, HeldTable, Ints, Proportions, WordTable
 from atd_dask.kernels.passes import (

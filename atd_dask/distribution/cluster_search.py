@@ -25,8 +25,9 @@ from atd_dask.distribution.checkpointing import (
     OnProgress,
     ignore_progress,
 )
+from atd_dask.distribution.engine.alignment import align_where_needed
 from atd_dask.distribution.engine.events import listen, report
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align_where_needed
+from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.shards import NewTopic
 from atd_dask.distribution.vector_batches import BatchVectors
 from atd_dask.kernels.alternative import Alternative

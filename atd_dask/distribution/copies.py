@@ -1,20 +1,36 @@
 """Finds near-duplicates among spooled documents.
 
-Signatures are computed where the documents are. Only those that share a signature come here to be
-compared, in row order. The result does not depend on the pieces of a spool, or on where they are.
+Signatures are computed where the documents are, and stay there. Their values are divided among
+tasks, which find those that occur more than once. Only documents that have such a value come here
+to be compared, in row order. The result does not depend on the pieces of a spool, or on where they
+are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Copies
-from atd_dask.kernels.copies import Parting, Signatures, find_buckets, part_copies, shortlist
+from atd_dask.kernels.copies import (
+    Parting,
+    Signatures,
+    find_buckets,
+    find_meetings,
+    list_repeated,
+    list_values,
+    part_copies,
+    shortlist,
+)
 from atd_dask.kernels.model import Block, Ints
+
+GROUPED = 16  # pieces of documents that a task takes together
+MOST_SLICES = 64  # of all values; a task finds what is repeated in one
 
 
 def find_copies(
@@ -26,15 +42,9 @@ def find_copies(
     a near-duplicate of a document of another part. `on_progress` is called with the number of
     documents read.
     """
-    signed = []
-    for part in parts.values():
-        for some in part.sign():
-            signed.append(some)
-            on_progress(len(some.whole))
-    signatures = Signatures.concatenate(signed)
-    del signed
+    rows, signatures = _shortlist(parts, on_progress)
     sizes = [part.n_docs for part in parts.values()]
-    parting = _compare(parts, sizes, signatures)
+    parting = _compare(parts, sizes, rows, signatures)
     found = {}
     start = 0
     for name, size in zip(parts, sizes, strict=True):
@@ -46,10 +56,54 @@ def find_copies(
     return found
 
 
-def _compare(parts: Mapping[str, CountSpool], sizes: list[int], signatures: Signatures) -> Parting:
-    """Partition the documents that may be near-duplicates; all others stand for themselves."""
-    rows = np.flatnonzero(shortlist(signatures))
-    buckets, n_buckets = find_buckets(signatures.take(rows))
+def _shortlist(
+    parts: Mapping[str, CountSpool], on_progress: Callable[[int], None]
+) -> tuple[Ints, Signatures]:
+    """Return the rows that may be near-duplicates, and their signatures."""
+    runner, signed = _sign(parts)
+    groups = [signed[start : start + GROUPED] for start in range(0, len(signed), GROUPED)]
+    # Whoever waits for this is the client, so it comes before what is being written.
+    n_slices = min(runner.count_threads(), MOST_SLICES)
+    slices = [
+        runner.derive_all([(list_values, group, n, n_slices) for group in groups], priority=1)
+        for n in range(n_slices)
+    ]
+    repeated = runner.derive_all([(list_repeated, some) for some in slices if some], priority=1)
+    questions = (([*group, *repeated], len(group)) for group in groups)
+    rows, few, start = [np.zeros(0, np.int64)], [], 0
+    for mine, signatures, n_docs in runner.combine(_take_meetings, None, questions, at_least=1):
+        rows.append(mine + start)
+        few.append(signatures)
+        start += n_docs
+        on_progress(n_docs)
+    signatures = Signatures.concatenate(few)
+    listed = np.flatnonzero(shortlist(signatures))
+    return np.concatenate(rows)[listed], signatures.take(listed)
+
+
+def _sign(parts: Mapping[str, CountSpool]) -> tuple[Runner, list[Any]]:
+    """Return the signatures of all pieces, or their handles, and who has them."""
+    runners = [part.runner for part in parts.values()]
+    if all(runner.client is runners[0].client for runner in runners):
+        return runners[0], [signed for part in parts.values() for signed in part.sign()]
+    return Runner(), [
+        part.runner.fetch(signed) for part in parts.values() for signed in part.sign()
+    ]
+
+
+def _take_meetings(parts: Sequence[Any], _: None, n_signed: int) -> tuple[Ints, Signatures, int]:
+    """Return the documents that meet another one, their signatures, and the number of all."""
+    signed, repeated = Signatures.concatenate(parts[:n_signed]), parts[n_signed:]
+    rows = np.flatnonzero(find_meetings(signed, repeated))
+    return rows, signed.take(rows), len(signed.whole)
+
+
+def _compare(
+    parts: Mapping[str, CountSpool], sizes: list[int], rows: Ints, signatures: Signatures
+) -> Parting:
+    """Partition the documents of these rows, which may be near-duplicates; all others stand for
+    themselves."""
+    buckets, n_buckets = find_buckets(signatures)
     owners = np.repeat(np.arange(len(sizes)), sizes)
     starts = np.cumsum([0, *sizes])
     blocks = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from atd_dask.distribution.engine.counters import count
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.spooling import PieceSummary, summarise, summarise_and_sign
+from atd_dask.distribution.spooling import PieceSummary, summarise
 from atd_dask.documents import Shard
 from atd_dask.text.counting import WordCounts, count_shard
 from atd_dask.text.options import Source, TextOptions
@@ -45,14 +45,11 @@ def hold_shards(
     options: TextOptions,
     *,
     keep_text: bool = False,
-    sign: bool = False,
 ) -> Iterator[tuple[Any, PieceSummary]]:
     """Count every shard and leave the counts where they are made; yield their handles, and what a
-    spool has to know of them, in order. With `sign`, that includes signatures of near-duplicates.
-    """
-    take = summarise_and_sign if sign else summarise
+    spool has to know of them, in order."""
     rows = ((shard,) for shard in shards)
-    return runner.hold_each(hold_shard, take, (options, keep_text), rows)
+    return runner.hold_each(hold_shard, summarise, (options, keep_text), rows)
 
 
 def hold_files(
@@ -63,13 +60,11 @@ def hold_files(
     contents: Contents,
     *,
     keep_text: bool = False,
-    sign: bool = False,
 ) -> Iterator[tuple[Any, PieceSummary]]:
     """Like `hold_shards`, for what makes up the files of a source. They are read once, and
     `contents` is told what they contain."""
-    take = summarise_and_sign if sign else summarise
     with closing(_read_ranges(runner, pieces, source, options, contents)) as rows:
-        for handle, summary in runner.hold_each(hold_shard, take, (options, keep_text), rows):
+        for handle, summary in runner.hold_each(hold_shard, summarise, (options, keep_text), rows):
             if summary.seen is not None:
                 contents.add(*summary.seen)
             yield handle, summary
@@ -104,7 +99,11 @@ def _look_at_ranges(
             yield (given,)
 
     # Before anything is counted: what a range contains has to be known for those that follow it.
-    with closing(runner.hold_each(read_range, look_at_range, None, ask(), priority=2)) as held:
+    # Lines are counted where their range is.
+    rows = ask()
+    with closing(
+        runner.hold_each(read_range, look_at_range, None, rows, priority=2, spread=True)
+    ) as held:
         for handle, found in held:
             given = asked.popleft()
             contents.add(given.file.name, found.content)

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution.checkpointing import Checkpointer, OnProgress, ReplicatesDone
+from atd_dask.distribution.engine.alignment import align
 from atd_dask.distribution.engine.counters import count
-from atd_dask.distribution.engine.runner import Runner, align
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.bootstrap import ClusterBootstrap, Pool
 from atd_dask.kernels.cluster_growth import Growth

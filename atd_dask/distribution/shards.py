@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.engine.alignment import align
 from atd_dask.distribution.engine.counters import count
-from atd_dask.distribution.engine.runner import Runner, align
+from atd_dask.distribution.engine.runner import Runner
 from atd_dask.kernels.alternative import Alternative
 from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.donors import Similar, find_similar

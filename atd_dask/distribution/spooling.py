@@ -51,7 +51,6 @@ class PieceSummary:
     skipped: Sequence[Skipped]
     has_texts: bool
     has_dates: bool
-    signatures: Signatures | None = None  # of near-duplicates, if they are looked for
     seen: tuple[str, Content] | None = None  # a file that was read, and what it contains
 
 
@@ -69,10 +68,6 @@ def summarise(counts: WordCounts) -> PieceSummary:
     )
 
 
-def summarise_and_sign(counts: WordCounts) -> PieceSummary:
-    return replace(summarise(counts), signatures=_sign([counts], None, None))
-
-
 def strip(counts: WordCounts) -> WordCounts:
     """Return what stays of a piece where it is."""
     return WordCounts((), counts.batch.pack(), (), counts.find_keys())
@@ -87,7 +82,6 @@ class _Piece:
     frequencies: Numbers  # words of the piece: how many documents of the spool have it
     ids: Hashes  # documents of the piece
     contents: Hashes
-    signatures: Signatures | None = None  # documents of the piece
     keep: Mask | None = None  # documents of the piece; all if None
 
     @property
@@ -126,7 +120,6 @@ class CountSpool:
                 summary.frequencies,
                 summary.ids,
                 summary.contents,
-                summary.signatures,
             )
         )
         self._pieces = None
@@ -223,19 +216,11 @@ class CountSpool:
         """Return a hash of each document, the same for the same words and counts."""
         return _join([_kept(piece.contents, piece.keep) for piece in self._settle()])
 
-    def sign(self) -> Iterator[Signatures]:
-        """Yield the signatures of the documents, by which near-duplicates are found."""
-        pieces = self._settle()
-        signed = self._ask(
-            _sign, (([piece.handle], piece.keep) for piece in pieces if piece.signatures is None)
-        )
-        for piece in pieces:
-            if piece.signatures is None:
-                yield next(signed)
-            elif piece.keep is None:
-                yield piece.signatures
-            else:
-                yield piece.signatures.take(np.flatnonzero(piece.keep))
+    def sign(self) -> list[Any]:
+        """Have the signatures of each piece computed, by which near-duplicates are found; return
+        their handles."""
+        rows = [(_sign, piece.handle, piece.keep) for piece in self._settle()]
+        return self.runner.derive_all(rows, priority=1)
 
     def take(self, rows: NDArray[np.int64]) -> Block:
         """Return documents of ascending rows; their terms are numbers of the lexicon."""
@@ -403,8 +388,8 @@ def _count_documents(
     return found
 
 
-def _sign(pieces: Sequence[WordCounts | _Scratched], _: None, keep: Mask | None) -> Signatures:
-    piece = _load(pieces[0])
+def _sign(piece: WordCounts | _Scratched, keep: Mask | None) -> Signatures:
+    piece = _load(piece)
     batch = piece.batch if keep is None else piece.batch.take_documents(keep)
     return sign_documents(_as_block(batch), np.array(piece.find_keys()))
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution import shards
-from atd_dask.distribution.engine.runner import RemoteResults, Runner, align
+from atd_dask.distribution.engine.alignment import align
+from atd_dask.distribution.engine.runner import RemoteResults, Runner
 from atd_dask.distribution.newwords import count_corpus
 from atd_dask.kernels.blocks import Corpus, join_blocks
 from atd_dask.kernels.calibration import SomeRows

@@ -58,6 +58,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
+# The values of each signature, of the whole and of each band, of some documents.
+Values = list[NDArray[Any]]
+
+
 class Signatures(NamedTuple):
     """Hashes that bring similar documents together; 0 for documents that are not compared."""
 
@@ -65,8 +69,15 @@ class Signatures(NamedTuple):
     bands: NDArray[np.uint32]  # documents × bands
     sketches: Hashes  # documents × SKETCH_WORDS: a bit of each hash
 
-    def take(self, documents: NDArray[Any]) -> Signatures:
-        return Signatures(*(hashes[documents] for hashes in self))
+    def take(self, documents: NDArray[np.intp]) -> Signatures:
+        return Signatures(
+            self.whole.take(documents),
+            self.bands.take(documents, axis=0),
+            self.sketches.take(documents, axis=0),
+        )
+
+    def columns(self) -> Values:
+        return [self.whole, *self.bands.T]
 
     @classmethod
     def concatenate(cls, parts: Sequence[Signatures]) -> Signatures:
@@ -180,12 +191,65 @@ def _sign(indptr, terms, counts, keys, multipliers, n_bands):
     return whole, bands, sketches
 
 
+def list_values(parts: Sequence[Signatures], index: int = 0, n_slices: int = 1) -> Values:
+    """Return the values of each signature that are in one of so many slices of all values."""
+    columns = [np.concatenate(parts) for parts in zip(*(p.columns() for p in parts), strict=True)]
+    if n_slices == 1:
+        return columns
+    return [values[values % values.dtype.type(n_slices) == index] for values in columns]
+
+
+def list_repeated(parts: Sequence[Values]) -> Values:
+    """Return the values of each signature that occur more than once in all parts together."""
+    return [_find_repeated(np.concatenate(values)) for values in zip(*parts, strict=True)]
+
+
+def find_meetings(signatures: Signatures, repeated: Sequence[Values]) -> NDArray[np.bool_]:
+    """Return which documents agree with another one in a signature, given the values that are
+    repeated, slice by slice. They are few, and no others can be near-duplicates."""
+    met = np.zeros(len(signatures.whole), np.bool_)
+    for values, *slices in zip(signatures.columns(), *repeated, strict=True):
+        again = np.sort(np.concatenate(slices).astype(np.uint64))
+        n_slots = 1 << (8 * len(again)).bit_length()
+        slots = np.zeros(n_slots, np.bool_)
+        slots[(again & np.uint64(n_slots - 1)).astype(np.int64)] = True
+        _mark(values.astype(np.uint64), again, slots, met)
+    return met
+
+
+def _find_repeated(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values, apart from 0, that occur more than once, in ascending order."""
+    # Values alone are sorted several times as fast as their rows.
+    ordered = np.sort(values)
+    again = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    repeated: NDArray[Any] = again[again != 0]
+    return repeated
+
+
+# d = documents
+@kernel
+def _mark(values, again, slots, marked):
+    """Mark the documents whose values are listed. Only these, and a few others, have a slot."""
+    last = np.uint64(len(slots) - 1)
+    for d in range(len(values)):
+        if slots[np.int64(values[d] & last)]:
+            low, high = 0, len(again)
+            while low < high:
+                middle = (low + high) // 2
+                if again[middle] < values[d]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < len(again) and again[low] == values[d]:
+                marked[d] = True
+
+
 def shortlist(signatures: Signatures) -> NDArray[np.bool_]:
     """Return which documents may be near-duplicates: those that agree with another one in a
     signature, and in enough bits of their sketches."""
     listed = np.zeros(len(signatures.whole), np.bool_)
     n_slots = 1 << (2 * len(listed)).bit_length()
-    for index, column in enumerate((signatures.whole, *signatures.bands.T)):
+    for index, column in enumerate(signatures.columns()):
         # Equal documents need no sketch.
         least = LEAST_EQUAL_BITS if index else 0
         values = column.astype(np.uint64)
@@ -239,14 +303,11 @@ def _shortlist(values, sketches, n_slots, least, most_listed, listed):
 def find_buckets(signatures: Signatures) -> tuple[Buckets, int]:
     """Return the bucket of each signature, documents × (1 + bands), -1 if no other document shares
     it, and the number of buckets."""
-    columns = [signatures.whole, *signatures.bands.T]
+    columns = signatures.columns()
     buckets = np.full((len(signatures.whole), len(columns)), -1, dtype=np.int32)
     n_buckets = 0
     for index, column in enumerate(columns):
-        # Few values are shared. Values alone are sorted several times as fast as their rows.
-        ordered = np.sort(column)
-        again = ordered[1:][ordered[1:] == ordered[:-1]]
-        shared = np.unique(again[again != 0])
+        shared = _find_repeated(column)
         if len(shared):
             index_of = np.searchsorted(shared, column)
             index_of[index_of == len(shared)] = 0

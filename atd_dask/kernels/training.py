@@ -13,17 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from atd_dask.kernels.model import HeldTable, WordTable
 from atd_dask.kernels.passes import NextWords, Pass, Passes, Start
 from atd_dask.kernels.statistics import ExpectedCounts
 from atd_dask.kernels.streams import open_stream
+from atd_dask.kernels.topic_edits import drop_least, drop_topics, split_topics
 from atd_dask.kernels.word_sweeps import entropy_cost
 from atd_dask.kernels.word_switches import (
     LEAST_MASS_OF_NEW,
     SharedModel,
     TopicWords,
+    WordsOfTopics,
     WordSwitches,
     encoding_cost,
     estimate_topics,
@@ -424,7 +425,7 @@ def _leave_order(state: SelectionState, result: Pass, orders: OrderRange) -> Sel
 def improve_words(
     expected: ExpectedCounts,
     shared: SharedModel,
-    table: WordTable | TopicWords,
+    table: WordsOfTopics,
     terms: CostTerms,
     anew: bool = False,
 ) -> TopicWords:
@@ -436,67 +437,18 @@ def improve_words(
     if anew:
         switches = switch_words(expected, shared, WordSwitches.occurring(expected), weight=weight)
     else:
-        places = table.n_topics * len(shared.probabilities)
-        encoding = weight * encoding_cost(len(table.probabilities), places)
+        n_on, places = len(table.probabilities), table.n_topics * len(shared.probabilities)
+        encoding = weight * encoding_cost(n_on, places)
         switches = switch_words(expected, shared, _switches_in(table, expected), encoding)
     return estimate_topics(expected, shared, switches)
 
 
 def complete_words(
-    expected: ExpectedCounts, shared: SharedModel, table: WordTable | TopicWords
+    expected: ExpectedCounts, shared: SharedModel, table: WordsOfTopics
 ) -> TopicWords:
     """Return the words of some topics for new documents, with the switches of `table`."""
     return estimate_topics(expected, shared, _switches_in(table, expected), LEAST_MASS_OF_NEW)
 
 
-def _switches_in(table: WordTable | TopicWords, expected: ExpectedCounts) -> WordSwitches:
+def _switches_in(table: WordsOfTopics, expected: ExpectedCounts) -> WordSwitches:
     return WordSwitches.of(table).part(expected.first, expected.first + expected.n_topics)
-
-
-def drop_least(table: WordTable, result: Pass, n_gone: int) -> WordTable:
-    """Return the model without the topics of least proportion."""
-    gone = np.zeros(table.n_topics, dtype=np.bool_)
-    gone[np.argsort(result.expected.proportion, kind="stable")[:n_gone]] = True
-    return drop_topics(table, gone)
-
-
-def drop_topics(table: WordTable, gone: NDArray[np.bool_]) -> WordTable:
-    """Return the model without the topics where `gone` is true; the others keep their words."""
-    names = np.cumsum(~gone) - 1
-    stays = ~gone[table.topics]
-    words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))[stays]
-    sizes = np.bincount(words, minlength=table.n_words)
-    return WordTable(
-        int((~gone).sum()),
-        table.shared,
-        np.concatenate(([0], np.cumsum(sizes))),
-        names[table.topics[stays]].astype(np.int32),
-        table.probabilities[stays],
-        table.excess[stays],
-        table.log_ratio[stays],
-    )
-
-
-def split_topics(table: WordTable, n_split: int, stream: np.random.Generator) -> WordTable:
-    """Return the model with so many more topics: each has about half of the words of another one,
-    which loses them. Topics with more words are drawn more often, and each word moves or stays at
-    random.
-
-    Documents decide which half they are closer to. The probabilities of a half add up again after
-    the next estimate.
-    """
-    weights = table.specific_words() + 1.0
-    drawn = stream.choice(table.n_topics, n_split, replace=False, p=weights / weights.sum())
-    names = np.arange(table.n_topics)
-    names[drawn] = table.n_topics + np.arange(n_split)
-    moves = stream.random(len(table.topics)) < 0.5
-    topics = np.where(moves, names[table.topics], table.topics).astype(np.int32)
-    words = np.repeat(np.arange(table.n_words), np.diff(table.indptr))
-    order = np.lexsort((topics, words))
-    return table._replace(
-        n_topics=table.n_topics + n_split,
-        topics=topics[order],
-        probabilities=table.probabilities[order],
-        excess=table.excess[order],
-        log_ratio=table.log_ratio[order],
-    )

@@ -225,6 +225,10 @@ class TopicWords:
         return self.indptr.nbytes + self.words.nbytes + self.probabilities.nbytes
 
 
+# The words of all topics, by word or by topic.
+WordsOfTopics = WordTable | TopicWords
+
+
 def encoding_cost(n_on: int, places: int) -> float:
     """Return the cost of encoding one more word, in nats, if `n_on` of all places are on; or of the
     last one, if all are.

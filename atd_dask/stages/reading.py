@@ -42,13 +42,7 @@ class TextPieces:
         return self.expected
 
     def fill(self, spool: CountSpool) -> Iterator[int]:
-        held = hold_shards(
-            self.runner,
-            self.shards,
-            self.corpus.text,
-            keep_text=self.keep_text,
-            sign=self.corpus.copies != "keep",
-        )
+        held = hold_shards(self.runner, self.shards, self.corpus.text, keep_text=self.keep_text)
         for handle, summary in held:
             spool.note(handle, summary)
             yield len(summary.ids) + sum(skip.times for skip in summary.skipped)
@@ -79,7 +73,6 @@ class FilePieces:
             self.corpus.text,
             self.contents,
             keep_text=self.keep_text,
-            sign=self.corpus.copies != "keep",
         )
         for handle, summary in held:
             spool.note(handle, summary)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from atd_dask.distribution import copies
 from atd_dask.distribution.copies import find_copies
 from atd_dask.distribution.counting import hold_shards
 from atd_dask.distribution.engine.runner import Runner
@@ -96,3 +98,48 @@ def test_parts_without_documents_have_no_copies():
     with closing(CountSpool(Lexicon())) as empty:
         found = find_copies({"test": empty})
     assert len(found["test"].copy_of) == len(found["test"].in_training) == 0
+
+
+@pytest.mark.parametrize(("grouped", "most_slices"), [(1, 1), (2, 2), (3, 5)])
+def test_pieces_may_be_taken_together_and_values_divided_in_any_way(
+    parts, grouped, most_slices, monkeypatch
+):
+    expected = find_copies(parts)
+    monkeypatch.setattr(copies, "GROUPED", grouped)
+    monkeypatch.setattr(copies, "MOST_SLICES", most_slices)
+    monkeypatch.setattr(Runner, "count_threads", lambda self: 99)
+    found = find_copies(parts)
+    for name, one in expected.items():
+        np.testing.assert_array_equal(found[name].copy_of, one.copy_of)
+        np.testing.assert_array_equal(found[name].in_training, one.in_training)
+
+
+def test_parts_may_be_in_different_places(parts):
+    expected = find_copies(parts)
+    with local_client(1) as client:
+        remote = parts["train"]
+        pieces = [(client.scatter(p.handle.load()), p) for p in remote._noted]
+        with closing(CountSpool(remote.lexicon, Runner(client))) as spool:
+            spool._noted = [replace(piece, handle=handle) for handle, piece in pieces]
+            found = find_copies({**parts, "train": spool})
+    assert found["train"].copy_of.tolist() == expected["train"].copy_of.tolist()
+    assert found["test"].in_training.tolist() == expected["test"].in_training.tolist()
+
+
+def test_signatures_do_not_come_to_the_client(monkeypatch):
+    """Only those of documents that share a value with another one."""
+    rng = np.random.default_rng(3)
+    lexicon, received = Lexicon(), []
+    take = copies._take_meetings
+    monkeypatch.setattr(
+        copies, "_take_meetings", lambda *given: received.append(take(*given)) or received[-1]
+    )
+    documents = draw(rng, 200)
+    documents.append(documents[7])
+    with closing(CountSpool(lexicon)) as spool:
+        spool.add(WordCounts(WORDS, make_batch(documents, "d")))
+        assert find_copies({"test": spool})["test"].copy_of.tolist() == [-1] * 200 + [7]
+    ((rows, signatures, n_docs),) = received
+    assert {7, 200} <= set(rows.tolist())
+    assert len(rows) == len(signatures.whole) < 20
+    assert n_docs == 201

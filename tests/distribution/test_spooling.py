@@ -73,7 +73,7 @@ def test_a_gathering_is_divided_in_its_order(gathering):
 
 
 def fill(spool, pieces):
-    for handle, summary in hold_shards(spool.runner, pieces, PLAIN, sign=True):
+    for handle, summary in hold_shards(spool.runner, pieces, PLAIN):
         spool.note(handle, summary)
 
 
@@ -112,7 +112,7 @@ def test_pieces_on_workers_are_those_of_a_scratch_file(gathering):
             assert spool.names() == gathering.names()
             np.testing.assert_array_equal(spool.contents(), gathering.contents())
             for mine, local in zip(spool.sign(), gathering.sign(), strict=True):
-                for one, other in zip(mine, local, strict=True):
+                for one, other in zip(spool.runner.fetch(mine), local, strict=True):
                     np.testing.assert_array_equal(one, other)
             for mine, local in zip(spool.divide(choices), gathering.divide(choices), strict=True):
                 assert list_all(mine) == list_all(local)

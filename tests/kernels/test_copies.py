@@ -15,7 +15,10 @@ from atd_dask.kernels.copies import (
     N_BANDS,
     draw_multipliers,
     find_buckets,
+    find_meetings,
     hash_contents,
+    list_repeated,
+    list_values,
     make_word_keys,
     part_copies,
     shortlist,
@@ -110,6 +113,22 @@ def test_signatures_are_as_defined(case):
     assert np.flatnonzero(shortlist(found)).tolist() == listed
     contents = hash_contents(make_documents(documents), KEYS)
     assert contents.tolist() == [naive.hash_contents(d, keys) for d in documents]
+
+
+@settings(max_examples=30, deadline=None)
+@given(donor_lists(), st.integers(1, 4), st.integers(1, 3))
+def test_documents_meet_if_they_share_a_value(case, n_slices, n_parts):
+    documents, _ = case
+    whole = sign_documents(make_documents(documents), KEYS)
+    rows = np.array_split(np.arange(len(documents)), n_parts)
+    parts = [whole.take(some) for some in rows]
+    repeated = [
+        list_repeated([list_values([part], index, n_slices) for part in parts])
+        for index in range(n_slices)
+    ]
+    met = [flag for part in parts for flag in find_meetings(part, repeated).tolist()]
+    values = [list(zip(*(column.tolist() for column in whole.columns()), strict=True))]
+    assert met == naive.find_meetings(*values)
 
 
 def test_unlike_documents_that_share_a_band_are_not_listed():

@@ -16,13 +16,12 @@ from atd_dask.kernels.fitting import assign_block
 from atd_dask.kernels.model import Proportions
 from atd_dask.kernels.passes import Blocks, add_sums, anchors_in, fit_blocks
 from atd_dask.kernels.statistics import collect_block
+from atd_dask.kernels.topic_edits import drop_topics, split_topics
 from atd_dask.kernels.training import (
     SPLITS,
     Convergence,
     CostTerms,
     OrderRange,
-    drop_topics,
-    split_topics,
 )
 from atd_dask.kernels.word_switches import SharedModel, WordSwitches, estimate_words
 from atd_dask.kernels.workspaces import make_workspace

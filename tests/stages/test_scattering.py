@@ -42,7 +42,7 @@ def cut(documents: list[Document], sizes: list[int]) -> list[Texts]:
 
 def gather(runner: Runner, pieces: list[Texts]) -> CountSpool:
     spool = CountSpool(Lexicon(), runner)
-    for handle, summary in hold_shards(runner, pieces, PLAIN, sign=True):
+    for handle, summary in hold_shards(runner, pieces, PLAIN):
         spool.note(handle, summary)
     return spool
 

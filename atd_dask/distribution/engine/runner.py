@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from atd_dask.distribution.engine.alignment import align, align_arrays
 from atd_dask.distribution.engine.keys import task_key
 
 if TYPE_CHECKING:
@@ -91,10 +90,11 @@ class Runner:
         shared: Any,
         rows: Iterable[Sequence[Any]],
         priority: int = 0,
+        spread: bool = False,
     ) -> Generator[tuple[Any, Any], None, None]:
         """Compute step(shared, *row) for every row, and leave the result where it is computed;
         yield its handle and summarise(result), in order, with a bound on the tasks under way. Rows
-        may have handles too."""
+        may have handles too. With `spread`, all threads have as many results of a batch."""
         if self.client is None:
             for row in rows:
                 result = step(shared, *row)
@@ -104,7 +104,9 @@ class Runner:
         held = shared if _is_little(shared) else self._hold(step, shared)
 
         def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            kept = self._submit_all(step, [(held, *row) for row in some], priority=priority)
+            homes = self.list_homes(len(some)) if spread else [None] * len(some)
+            rows = [(held, *row) for row in some]
+            kept = self._submit_to_homes(step, rows, homes, priority=priority)
             summaries = self._submit_all(summarise, [(one,) for one in kept], priority=priority + 1)
             return kept, summaries
 
@@ -414,6 +416,7 @@ class Runner:
         step: Callable[..., Any],
         rows: Sequence[Sequence[Any]],
         homes: Sequence[str | None],
+        **options: Any,
     ) -> list[Future[Any]]:
         """Submit step(*row) for all rows, each to its home if possible: a graph for each home."""
         futures: dict[int, Future[Any]] = {}
@@ -421,7 +424,8 @@ class Runner:
         for number, home in enumerate(homes):
             numbers.setdefault(home, []).append(number)
         for home, mine in numbers.items():
-            submitted = self._submit_all(step, [rows[number] for number in mine], **_prefer(home))
+            some = [rows[number] for number in mine]
+            submitted = self._submit_all(step, some, **_prefer(home), **options)
             futures |= zip(mine, submitted, strict=True)
         return [futures[number] for number in range(len(rows))]
 
@@ -473,35 +477,3 @@ def hold(value: Any, _: Any = None) -> Any:
 def join(pieces: Sequence[bytes]) -> Any:
     """Return a value that was sent in pieces."""
     return pickle.loads(b"".join(pieces))  # noqa: S301  packed here
-
-
-def align(value: Any) -> Any:
-    """Return a copy of a value in memory of its own. What arrives over the wire is unaligned, and
-    all kernels would be compiled again for unaligned arrays."""
-    return pickle.loads(pickle.dumps(value))  # noqa: S301  it was a pickle before
-
-
-def align_where_needed(value: Any) -> Any:
-    """Return a value with aligned, writable arrays: itself, unless it came from another worker and
-    has others. Then it is copied."""
-    buffers: list[pickle.PickleBuffer] = []
-    packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
-    arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
-    if all(array.ctypes.data % 8 == 0 and array.flags.writeable for array in arrays):
-        return value
-    return pickle.loads(packed, buffers=[array.copy() for array in arrays])  # noqa: S301
-
-
-def align_arrays(value: Any) -> Any:
-    """Return a tuple of arrays and other things in which all arrays are aligned and writable; only
-    those that are not are copied."""
-    if not isinstance(value, tuple):
-        return value
-    parts = [part.copy() if _is_borrowed(part) else part for part in value]
-    if all(one is other for one, other in zip(value, parts, strict=True)):
-        return value
-    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-
-
-def _is_borrowed(part: Any) -> bool:
-    return isinstance(part, np.ndarray) and not (part.flags.aligned and part.flags.writeable)

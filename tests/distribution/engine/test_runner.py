@@ -15,12 +15,9 @@ from atd_dask.distribution.engine.runner import (
     RemoteResults,
     Runner,
     _is_little,
-    align_arrays,
-    align_where_needed,
     share_out,
     split_by_size,
 )
-from atd_dask.kernels.word_switches import SharedModel
 from atd_dask.text.lexicon import WordCodes
 from tests.clusters import local_client, wait_for
 
@@ -129,33 +126,6 @@ def test_large_rows_are_submitted_apart():
 
 def measure_array(_, values):
     return len(values)
-
-
-def test_only_arrays_that_are_borrowed_are_copied():
-    unaligned = np.frombuffer(bytearray(25), np.uint8)[1:].view(np.float64)
-    fixed = np.arange(3)
-    fixed.flags.writeable = False
-    fine = np.arange(4)
-    model = align_arrays(SharedModel(unaligned, fixed, fine))
-    assert isinstance(model, SharedModel)
-    assert all(array.flags.aligned and array.flags.writeable for array in model)
-    assert model.rank is fine
-    assert model.by_probability.tolist() == [0, 1, 2]
-    assert align_arrays(model) is model
-    assert align_arrays(("text", fixed))[1] is not fixed
-    assert align_arrays(fixed) is fixed
-
-
-def test_a_value_is_copied_only_if_an_array_of_it_is_not_aligned():
-    good = np.arange(5.0)
-    assert align_where_needed([good, "word"])[0] is good
-    buffer = np.zeros(good.nbytes + 1, np.uint8)
-    shifted = buffer[1:].view(np.float64)
-    shifted[:] = good
-    copied = align_where_needed([shifted, "word"])
-    assert copied[0].flags.aligned
-    assert copied[0].flags.writeable
-    np.testing.assert_array_equal(copied[0], good)
 
 
 def test_a_value_is_made_again_where_it_is_needed():
@@ -270,3 +240,11 @@ def test_arrays_and_much_else_are_not_sent_along_with_every_task():
     assert _is_little(("options", 1, None))
     assert not _is_little(np.zeros(1))
     assert not _is_little("x" * LITTLE_BYTES)
+
+
+def test_results_that_are_spread_are_as_many_on_all_workers():
+    with local_client(2) as client:
+        rows = ((number,) for number in range(12))
+        held = Runner(client).hold_each(find_worker, str, None, rows, spread=True)
+        addresses = [address for _, address in held]
+    assert {addresses.count(address) for address in set(addresses)} == {6}
