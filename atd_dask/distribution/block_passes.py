@@ -130,7 +130,7 @@ class Addends:
 
     handles: Sequence[Any]
     topics: range
-    home: str | None
+    home: str
 
 
 @dataclass(frozen=True)
@@ -159,19 +159,11 @@ def choose_words(
 ) -> TableOnWorkers:
     """Have the words chosen that follow from the counts of a pass."""
     given = [sent.send(value) for value in asked.given]
-    words = [
-        runner.derive(
-            choose_topics,
-            list(part.handles),
-            part.topics,
-            n_words,
-            asked.step,
-            *given,
-            priority=WORDS_PRIORITY,
-            home=part.home,
-        )
+    rows = [
+        (choose_topics, list(part.handles), part.topics, n_words, asked.step, *given)
         for part in parts
     ]
+    words = runner.derive_all(rows, [part.home for part in parts], WORDS_PRIORITY)
     return TableOnWorkers(runner, words, asked.given[0], parts[-1].topics.stop)
 
 

@@ -8,8 +8,11 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.distribution.engine.alignment import align, align_arrays
@@ -23,6 +26,7 @@ BATCHES = 3  # under way: while one is awaited, the workers have the others
 PIECE_BYTES = 2**22  # of one message; the scheduler does nothing else while it reads one
 LITTLE_BYTES = 2**12  # that go along with every task
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads of the cluster
+NOWHERE = ""  # the home of what may be anywhere
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class RemoteResults:
 
     results: Sequence[Any]
     shared: Any
-    homes: Sequence[str | None] = ()  # the workers that should have them, if any are preferred
+    homes: Sequence[str] = ()  # the workers that should have them, if any are preferred
 
 
 def share_out(n_pieces: int, n_threads: int) -> list[int]:
@@ -104,9 +108,9 @@ class Runner:
         held = shared if _is_little(shared) else self._hold(step, shared)
 
         def submit(some: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            homes = self.list_homes(len(some)) if spread else [None] * len(some)
+            homes = self.list_homes(len(some)) if spread else ()
             rows = [(held, *row) for row in some]
-            kept = self._submit_to_homes(step, rows, homes, priority=priority)
+            kept = self._submit_all(step, rows, homes, priority=priority)
             summaries = self._submit_all(summarise, [(one,) for one in kept], priority=priority + 1)
             return kept, summaries
 
@@ -178,23 +182,26 @@ class Runner:
         handle: Any,
         *others: Any,
         priority: int = 0,
-        home: str | None = None,
     ) -> Any:
-        """Compute step(result, *others) where the result is, or at a home if one is preferred;
-        leave it there, and return its handle. The others may be handles too, and any of them
-        lists of handles."""
+        """Compute step(result, *others) where the result is, leave it there, and return its handle.
+        The others may be handles too, and any of them lists of handles."""
         if self.client is None:
             return step(handle, *others)
-        return self._submit(step, 0, handle, *others, priority=priority, **_prefer(home))
+        return self._submit(step, 0, handle, *others, priority=priority)
 
     def derive_all(
-        self, rows: Sequence[tuple[Callable[..., Any], *tuple[Any, ...]]], priority: int = 0
+        self,
+        rows: Sequence[tuple[Callable[..., Any], *tuple[Any, ...]]],
+        homes: Sequence[str] = (),
+        priority: int = 0,
     ) -> list[Any]:
-        """Like `derive`, for several steps, each with a result and its other arguments."""
+        """Like `derive`, for several steps, each with a result and its other arguments. They may
+        have homes, where they are computed unless these are lost or others are idle."""
         if self.client is None:
             return [step(*given) for step, *given in rows]
         calls = [(step, given) for step, *given in rows]
-        return self._submit_all(call, calls, [_name(step) for step, _ in calls], priority=priority)
+        names = [_name(step) for step, _ in calls]
+        return self._submit_all(call, calls, homes, names, priority=priority)
 
     def send(self, value: Any) -> Any:
         """Send a value, and return its handle."""
@@ -237,8 +244,8 @@ class Runner:
         if self.client is None:
             return RemoteResults([step(shared, piece) for piece in pieces], shared)
         held = self._hold(step, shared)
-        homes = self.list_homes(len(pieces)) if spread else [None] * len(pieces)
-        futures = self._submit_to_homes(step, [(held, piece) for piece in pieces], homes)
+        homes = self.list_homes(len(pieces)) if spread else ()
+        futures = self._submit_all(step, [(held, piece) for piece in pieces], homes)
         return RemoteResults(futures, held, homes)
 
     def remake(self, value: Any, step: Callable[..., Any], shared: Any) -> RemoteResults:
@@ -260,9 +267,8 @@ class Runner:
             return RemoteResults([step(row[0], shared, *row[1:]) for row in rows], shared)
         little = _is_little(shared)
         held = shared if little else self._hold(step, shared)
-        homes = kept.homes or [None] * len(rows)
-        futures = self._submit_to_homes(step, [(row[0], held, *row[1:]) for row in rows], homes)
-        return RemoteResults(futures, None if little else held, homes)
+        futures = self._submit_all(step, [(row[0], held, *row[1:]) for row in rows], kept.homes)
+        return RemoteResults(futures, None if little else held, kept.homes)
 
     def reduce(
         self,
@@ -275,16 +281,17 @@ class Runner:
         """Combine neighbouring results, step(results, shared) of several at a time, until at most
         so many are left: those with the same home first. So which are combined depends on the
         cluster, and what is combined must not."""
-        handles, homes = list(kept.results), list(kept.homes or [None] * len(kept.results))
+        handles = list(kept.results)
+        homes = list(kept.homes or [NOWHERE] * len(handles))
         while len(handles) > most:
             groups = _find_neighbours(homes, n_branches)
-            handles = [
-                # Adding results up frees memory, so it comes first.
-                self.derive(step, handles[some], shared, priority=1, home=homes[some.start])
-                if some.stop - some.start > 1
-                else handles[some.start]
-                for some in groups
-            ]
+            several = [some for some in groups if some.stop - some.start > 1]
+            rows = [(step, handles[some], shared) for some in several]
+            # Adding results up frees memory, so it comes first.
+            sums = self.derive_all(rows, [homes[some.start] for some in several], priority=1)
+            for some, total in zip(several, sums, strict=True):
+                handles[some.start] = total
+            handles = [handles[some.start] for some in groups]
             homes = [homes[some.start] for some in groups]
         return RemoteResults(handles, None, homes)
 
@@ -358,13 +365,10 @@ class Runner:
             self.client.cancel([*futures, *needed])
         return results
 
-    def list_homes(self, n_pieces: int) -> list[str | None]:
-        """Return a worker for each piece: all threads have about as many."""
-        if self.client is None:
-            return [None] * n_pieces
-        threads = [name for name, n in sorted(self.client.nthreads().items()) for _ in range(n)]
-        if not threads:
-            return [None] * n_pieces
+    def list_homes(self, n_pieces: int) -> list[str]:
+        """Return a worker for each piece, if there are any: all threads have about as many."""
+        counts = {} if self.client is None else self.client.nthreads()
+        threads = [name for name, n in sorted(counts.items()) for _ in range(n)] or [NOWHERE]
         return [threads[index] for index in share_out(n_pieces, len(threads))]
 
     def _hold(self, step: Callable[..., Any], shared: Any) -> Future[Any] | None:
@@ -396,11 +400,14 @@ class Runner:
         self,
         step: Callable[..., Any],
         rows: Sequence[Sequence[Any]],
+        homes: Sequence[str] = (),
         names: Sequence[str] = (),
         **options: Any,
     ) -> list[Future[Any]]:
         """Submit step(*row) for all rows, in one graph, or in several if they are large. Tasks may
-        have names of their own."""
+        have a home each, and names of their own."""
+        from dask.base import annotate
+
         assert self.client is not None
         names = names or [_name(step)] * len(rows)
         futures: list[Future[Any]] = []
@@ -408,26 +415,12 @@ class Runner:
             numbers = range(len(futures), len(futures) + len(some))
             keys = [task_key(names[number], number) for number in numbers]
             columns = [list(column) for column in zip(*some, strict=True)]
-            futures += self.client.map(step, *columns, key=keys, pure=False, **options)
+            mine = {key: [home] for key, home in zip(keys, homes[numbers.start :], strict=False)}
+            # A scheduler looks the homes up, and knows no function but those of its own packages.
+            preferred = {"workers": partial(getitem, mine), "allow_other_workers": True}
+            with annotate(**preferred) if any(homes) else nullcontext():
+                futures += self.client.map(step, *columns, key=keys, pure=False, **options)
         return futures
-
-    def _submit_to_homes(
-        self,
-        step: Callable[..., Any],
-        rows: Sequence[Sequence[Any]],
-        homes: Sequence[str | None],
-        **options: Any,
-    ) -> list[Future[Any]]:
-        """Submit step(*row) for all rows, each to its home if possible: a graph for each home."""
-        futures: dict[int, Future[Any]] = {}
-        numbers: dict[str | None, list[int]] = {}
-        for number, home in enumerate(homes):
-            numbers.setdefault(home, []).append(number)
-        for home, mine in numbers.items():
-            some = [rows[number] for number in mine]
-            submitted = self._submit_all(step, some, **_prefer(home), **options)
-            futures |= zip(mine, submitted, strict=True)
-        return [futures[number] for number in range(len(rows))]
 
 
 def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
@@ -435,12 +428,7 @@ def run_on_workers(client: Client, step: Callable[[], Any]) -> None:
     client.run(step)
 
 
-def _prefer(home: str | None) -> dict[str, Any]:
-    """Return the options of a task that should run at a home, unless another worker is idle."""
-    return {} if home is None else {"workers": [home], "allow_other_workers": True}
-
-
-def _find_neighbours(homes: Sequence[str | None], most: int) -> list[slice]:
+def _find_neighbours(homes: Sequence[str], most: int) -> list[slice]:
     """Group neighbours, at most so many: those with the same home, if any have."""
     near = len(set(homes)) < len(homes)
     groups: list[slice] = []

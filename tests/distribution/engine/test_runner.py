@@ -248,3 +248,31 @@ def test_results_that_are_spread_are_as_many_on_all_workers():
         held = Runner(client).hold_each(find_worker, str, None, rows, spread=True)
         addresses = [address for _, address in held]
     assert {addresses.count(address) for address in set(addresses)} == {6}
+
+
+def test_tasks_with_different_homes_are_one_graph(monkeypatch):
+    with local_client(2) as client:
+        runner = Runner(client)
+        one, other = sorted(client.nthreads())
+        here = runner.keep(hold_number, None, range(8), spread=True)
+        graphs = []
+        submit_all = type(client).map
+
+        def watch(self, *given, **options):
+            graphs.append(options)
+            return submit_all(self, *given, **options)
+
+        monkeypatch.setattr(type(client), "map", watch)
+        homes = [one, other, other, one, one, other, one, other]
+        rows = [(add_one, handle, None) for handle in here.results]
+        there = runner.derive_all(rows, homes)
+        assert find_homes(client, RemoteResults(there, None)) == [(home,) for home in homes]
+        assert len(graphs) == 1
+
+
+def test_a_home_that_is_lost_is_no_obstacle():
+    with local_client(1) as client:
+        runner = Runner(client)
+        rows = [(add_word, "a", "word")]
+        (handle,) = runner.derive_all(rows, ["tcp://127.0.0.1:1"])
+        assert runner.fetch(handle) == "a word"
