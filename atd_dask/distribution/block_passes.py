@@ -60,7 +60,9 @@ from atd_dask.kernels.word_switches import SharedModel, TopicWords
 # Values that are remembered: the shared model, the cost terms, and the words of topics.
 MOST_RECENT = 3
 
-# Somebody waits for the totals of a pass, and the next fit for its words.
+# Another worker waits for the counts of its topics, somebody for the totals of a pass, and the next
+# fit for its words.
+TOPICS_PRIORITY = 4
 TOTALS_PRIORITY = 3
 WORDS_PRIORITY = 2
 
@@ -290,18 +292,17 @@ class ClusterPasses:
             for handle, place in zip(few.results, few.homes, strict=True)
             if place != home
         ]
-        proportions = [(take_proportions, handle) for handle in groups.results]
+        sent = iter(runner.derive_all(wanted, priority=TOPICS_PRIORITY))
         totals = [(take_totals, handle) for handle in few.results]
-        taken = iter(runner.derive_all([*proportions, *totals, *wanted], priority=1))
-        kept = RemoteResults([next(taken) for _ in proportions], None, groups.homes)
+        proportions = [(take_proportions, handle) for handle in groups.results]
+        taken = runner.derive_all([*totals, *proportions], priority=TOTALS_PRIORITY)
+        kept = RemoteResults(taken[len(totals) :], None, groups.homes)
         words = None if table is None else self._sent.send(table)
-        whole = runner.derive(
-            add_totals, [next(taken) for _ in totals], words, priority=TOTALS_PRIORITY
-        )
+        whole = runner.derive(add_totals, taken[: len(totals)], words, priority=TOTALS_PRIORITY)
         addends = [
             Addends(
                 [
-                    handle if place == home else next(taken)
+                    handle if place == home else next(sent)
                     for handle, place in zip(few.results, few.homes, strict=True)
                 ],
                 topics,
