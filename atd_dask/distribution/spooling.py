@@ -34,7 +34,7 @@ from atd_dask.text.readers.contents import Content
 REPEATED = "its id occurs earlier in the corpus"
 
 # How many pieces are asked at once for little.
-AT_ONCE = 32
+AT_ONCE = 128
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int32]
