@@ -62,7 +62,7 @@ def _shortlist(
     """Return the rows that may be near-duplicates, and their signatures."""
     runner, signed = _sign(parts)
     groups = [signed[start : start + GROUPED] for start in range(0, len(signed), GROUPED)]
-    # Whoever waits for this is the client, so it comes before what is being written.
+    # The client waits for this, so it comes before what is being written.
     n_slices = min(runner.count_threads(), MOST_SLICES)
     slices = [
         runner.derive_all([(list_values, group, n, n_slices) for group in groups], priority=1)
