@@ -60,7 +60,7 @@ class LargeBatch:
     """What is to be measured. Without held-out searches there are as many clusters as groups."""
 
     n_docs: int
-    n_train: int = 5_000
+    n_train: int = 200_000
     shape: Shape = Shape()
     group_size: int = 200
     n_orders: int = 1  # numbers of topics that are tried

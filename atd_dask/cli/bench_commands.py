@@ -251,7 +251,7 @@ def bench_find(normal: int, batch: int, repeats: int, progress: Progress) -> Non
     type=click.IntRange(min=100),
     help="How many documents to generate.",
 )
-@click.option("--train", default=5_000, show_default=True, help="How many normal documents.")
+@click.option("--train", default=200_000, show_default=True, help="How many normal documents.")
 @click.option("--words", default=5_000, show_default=True, help="How many words there are.")
 @click.option("--topics", default=10, show_default=True, help="How many normal topics.")
 @click.option("--groups", default=1, show_default=True, help="How many groups are planted.")
