@@ -5,13 +5,17 @@ import errno
 import socket
 from concurrent.futures import CancelledError
 
+import distributed.client
 import pytest
-from distributed.client import ClosedClientError, FutureCancelledError
+from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError, connect
 from distributed.scheduler import NoValidWorkerError
 
 from atd_dask.distribution.engine.failures import explain_failure
 from atd_dask.errors import ClusterError, InputError
+
+# The lowest version of Dask has no such error yet.
+ClosedClientError = getattr(distributed.client, "ClosedClientError", CommClosedError)
 
 
 @pytest.mark.parametrize(
