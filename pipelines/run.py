@@ -149,7 +149,7 @@ def _prepare(
         stores = {part: CorpusStore.open(RunLayout(config.output).corpus(part)) for part in PARTS}
         check_memory(facts, *estimate_memory(config, stores, facts.workers))
     if warms and stage != "detect":
-        compile_early(client, choose_rehearsal(config.detection.settle))
+        span.enter_context(compile_early(client, choose_rehearsal(config.detection.settle)))
 
 
 def find_patience(config: RunConfig) -> float:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-def compile_early(client: Client, rehearsal: Callable[[], object]) -> None:
-    """Have an idle worker compile the kernels."""
-    from distributed import fire_and_forget
-
+@contextmanager
+def compile_early(client: Client, rehearsal: Callable[[], object]) -> Iterator[None]:
+    """Have an idle worker compile the kernels during the block; if none is, it is not done."""
     key = rehearsal.__name__.replace("_", "-")
-    fire_and_forget(client.submit(rehearsal, key=key, priority=-1))
+    compiling = client.submit(rehearsal, key=key, priority=-1)
+    try:
+        yield
+    finally:
+        # Else it would be done when the job ends, and Dask warn that its result is lost.
+        compiling.release()
 
 
 @contextmanager

@@ -3,10 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
+import pytest
 
 from atd_dask.distribution.detection import detect
+from atd_dask.distribution.engine.warming import compile_early
 from atd_dask.distribution.rehearsal import (
     choose_rehearsal,
     compile_detection,
@@ -26,8 +29,33 @@ from atd_dask.kernels import (
 )
 from atd_dask.kernels.blocks import MemoryCorpus
 from atd_dask.kernels.training import Convergence, OrderRange
+from tests.clusters import local_client, wait_for
 from tests.distribution.test_detection import rules
 from tests.kernels.strategies import make_block
+
+
+def rehearse():
+    return "compiled"
+
+
+def rest(seconds):
+    time.sleep(seconds)
+
+
+def list_tasks(dask_scheduler):
+    return [key for key in dask_scheduler.tasks if key.startswith("rehearse")]
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_what_is_compiled_early_is_forgotten_at_the_end(is_busy):
+    with local_client(1) as client:
+        work = client.submit(rest, 1.0) if is_busy else None
+        with compile_early(client, rehearse):
+            wait_for(lambda: client.run_on_scheduler(list_tasks))
+        wait_for(lambda: not client.run_on_scheduler(list_tasks))
+        if work is not None:
+            assert not work.done(), "nobody had time to compile"
+
 
 APART = """
 import time
