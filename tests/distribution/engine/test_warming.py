@@ -3,10 +3,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+from distributed import Event
 
 from atd_dask.distribution.detection import detect
 from atd_dask.distribution.engine.warming import compile_early
@@ -38,8 +38,8 @@ def rehearse():
     return "compiled"
 
 
-def rest(seconds):
-    time.sleep(seconds)
+def work_until(name):
+    Event(name).wait()
 
 
 def list_tasks(dask_scheduler):
@@ -49,12 +49,14 @@ def list_tasks(dask_scheduler):
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_what_is_compiled_early_is_forgotten_at_the_end(is_busy):
     with local_client(1) as client:
-        work = client.submit(rest, 1.0) if is_busy else None
+        work = client.submit(work_until, "it is late") if is_busy else None
         with compile_early(client, rehearse):
             wait_for(lambda: client.run_on_scheduler(list_tasks))
         wait_for(lambda: not client.run_on_scheduler(list_tasks))
         if work is not None:
             assert not work.done(), "nobody had time to compile"
+            Event("it is late", client=client).set()
+            work.result()
 
 
 APART = """
