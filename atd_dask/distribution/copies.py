@@ -1,9 +1,9 @@
 """Finds near-duplicates among spooled documents.
 
 Signatures are computed where the documents are, and stay there. Their values are divided among
-tasks, which find those that occur more than once. Only documents that have such a value come here
-to be compared, in row order. The result does not depend on the pieces of a spool, or on where they
-are.
+tasks, which find those that occur more than once, and then which of the documents that have such a
+value are alike enough to be compared. Only these come here, in row order. The result does not
+depend on the pieces of a spool, or on where they are.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.spooling import CountSpool
 from atd_dask.documents import Copies
 from atd_dask.kernels.copies import (
+    Meetings,
     Parting,
     Signatures,
+    Values,
     find_buckets,
     find_meetings,
     list_repeated,
@@ -69,16 +71,21 @@ def _shortlist(
         for n in range(n_slices)
     ]
     repeated = runner.derive_all([(list_repeated, some) for some in slices if some], priority=1)
-    questions = (([*group, *repeated], len(group)) for group in groups)
+    met = runner.derive_all([(_find_meetings, group, repeated) for group in groups], priority=1)
+    sent = [
+        # Only what a slice needs is sent from elsewhere.
+        runner.derive_all([(_take_slice, mine, n) for mine in met], priority=1)
+        for n in range(len(repeated))
+    ]
+    listed = runner.derive_all([(shortlist, some) for some in sent], priority=1)
+    questions = (([*group, *listed], (number, len(group))) for number, group in enumerate(groups))
     rows, few, start = [np.zeros(0, np.int64)], [], 0
-    for mine, signatures, n_docs in runner.combine(_take_meetings, None, questions, at_least=1):
+    for mine, signatures, n_docs in runner.combine(_take_listed, None, questions, at_least=1):
         rows.append(mine + start)
         few.append(signatures)
         start += n_docs
         on_progress(n_docs)
-    signatures = Signatures.concatenate(few)
-    listed = np.flatnonzero(shortlist(signatures))
-    return np.concatenate(rows)[listed], signatures.take(listed)
+    return np.concatenate(rows), Signatures.concatenate(few)
 
 
 def _sign(parts: Mapping[str, CountSpool]) -> tuple[Runner, list[Any]]:
@@ -91,10 +98,22 @@ def _sign(parts: Mapping[str, CountSpool]) -> tuple[Runner, list[Any]]:
     ]
 
 
-def _take_meetings(parts: Sequence[Any], _: None, n_signed: int) -> tuple[Ints, Signatures, int]:
-    """Return the documents that meet another one, their signatures, and the number of all."""
-    signed, repeated = Signatures.concatenate(parts[:n_signed]), parts[n_signed:]
-    rows = np.flatnonzero(find_meetings(signed, repeated))
+def _find_meetings(parts: Sequence[Signatures], repeated: Sequence[Values]) -> list[Meetings]:
+    return find_meetings(Signatures.concatenate(parts), repeated)
+
+
+def _take_slice(slices: Sequence[Meetings], index: int) -> Meetings:
+    return slices[index]
+
+
+def _take_listed(
+    parts: Sequence[Any], _: None, question: tuple[int, int]
+) -> tuple[Ints, Signatures, int]:
+    """Return the documents of a group that are listed in a slice, their signatures, and the number
+    of all."""
+    number, n_signed = question
+    signed, listed = Signatures.concatenate(parts[:n_signed]), parts[n_signed:]
+    rows = np.unique(np.concatenate([some[number] for some in listed]))
     return rows, signed.take(rows), len(signed.whole)
 
 

@@ -89,6 +89,22 @@ class Signatures(NamedTuple):
         return cls(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
+class Meetings(NamedTuple):
+    """Documents that agree with another one in a value of a slice."""
+
+    rows: Ints  # documents: their rows, ascending
+    sketches: Hashes  # documents × SKETCH_WORDS
+    places: list[Ints]  # signatures: those of `rows` that agree in it
+    values: Values  # signatures: what these agree in
+
+    @classmethod
+    def choose(cls, signatures: Signatures, rows: Sequence[Ints], values: Values) -> Meetings:
+        """Return the documents of these rows, which agree in a value of each signature."""
+        every = np.unique(np.concatenate(rows))
+        places = [np.searchsorted(every, mine) for mine in rows]
+        return cls(every, signatures.sketches.take(every, axis=0), places, values)
+
+
 class Parting(NamedTuple):
     """A partition of documents into representatives and their copies."""
 
@@ -196,7 +212,7 @@ def list_values(parts: Sequence[Signatures], index: int = 0, n_slices: int = 1) 
     columns = [np.concatenate(parts) for parts in zip(*(p.columns() for p in parts), strict=True)]
     if n_slices == 1:
         return columns
-    return [values[values % values.dtype.type(n_slices) == index] for values in columns]
+    return [values[_are_in_slice(values, index, n_slices)] for values in columns]
 
 
 def list_repeated(parts: Sequence[Values]) -> Values:
@@ -204,17 +220,38 @@ def list_repeated(parts: Sequence[Values]) -> Values:
     return [_find_repeated(np.concatenate(values)) for values in zip(*parts, strict=True)]
 
 
-def find_meetings(signatures: Signatures, repeated: Sequence[Values]) -> NDArray[np.bool_]:
-    """Return which documents agree with another one in a signature, given the values that are
-    repeated, slice by slice. They are few, and no others can be near-duplicates."""
-    met = np.zeros(len(signatures.whole), np.bool_)
-    for values, *slices in zip(signatures.columns(), *repeated, strict=True):
-        again = np.sort(np.concatenate(slices).astype(np.uint64))
-        n_slots = 1 << (8 * len(again)).bit_length()
-        slots = np.zeros(n_slots, np.bool_)
-        slots[(again & np.uint64(n_slots - 1)).astype(np.int64)] = True
-        _mark(values.astype(np.uint64), again, slots, met)
-    return met
+def find_meetings(signatures: Signatures, repeated: Sequence[Values]) -> list[Meetings]:
+    """Return the documents that agree with another one in a signature, for each slice of values,
+    given those that are repeated in it. They are few, and no others can be near-duplicates."""
+    columns, found = signatures.columns(), []
+    rows = [_find_rows(values, lists) for values, *lists in zip(columns, *repeated, strict=True)]
+    values = [column[mine] for column, mine in zip(columns, rows, strict=True)]
+    for index in range(len(repeated)):
+        chosen = [_are_in_slice(some, index, len(repeated)) for some in values]
+        found.append(
+            Meetings.choose(
+                signatures,
+                [mine[some] for mine, some in zip(rows, chosen, strict=True)],
+                [mine[some] for mine, some in zip(values, chosen, strict=True)],
+            )
+        )
+    return found
+
+
+def _are_in_slice(values: NDArray[Any], index: int, n_slices: int) -> NDArray[np.bool_]:
+    are_in_slice: NDArray[np.bool_] = values % values.dtype.type(n_slices) == index
+    return are_in_slice
+
+
+def _find_rows(values: NDArray[Any], slices: Sequence[NDArray[Any]]) -> Ints:
+    """Return the documents with a value that is listed in one of the slices."""
+    again = np.sort(np.concatenate(slices).astype(np.uint64))
+    n_slots = 1 << (8 * len(again)).bit_length()
+    slots = np.zeros(n_slots, np.bool_)
+    slots[(again & np.uint64(n_slots - 1)).astype(np.int64)] = True
+    met = np.zeros(len(values), np.bool_)
+    _mark(values.astype(np.uint64), again, slots, met)
+    return np.flatnonzero(met)
 
 
 def _find_repeated(values: NDArray[Any]) -> NDArray[Any]:
@@ -244,17 +281,32 @@ def _mark(values, again, slots, marked):
                 marked[d] = True
 
 
-def shortlist(signatures: Signatures) -> NDArray[np.bool_]:
-    """Return which documents may be near-duplicates: those that agree with another one in a
-    signature, and in enough bits of their sketches."""
-    listed = np.zeros(len(signatures.whole), np.bool_)
-    n_slots = 1 << (2 * len(listed)).bit_length()
-    for index, column in enumerate(signatures.columns()):
+def shortlist(parts: Sequence[Meetings]) -> list[Ints]:
+    """Return the documents of each part that may be near-duplicates: those that agree with another
+    one in a value of a slice, and in enough bits of their sketches."""
+    starts = np.cumsum([0, *(len(part.rows) for part in parts)])
+    listed = np.zeros(int(starts[-1]), np.bool_)
+    for index in range(1 + N_BANDS):
+        places = np.concatenate(
+            [
+                np.zeros(0, np.int64),
+                *(part.places[index] + start for part, start in zip(parts, starts, strict=False)),
+            ]
+        )
+        if not len(places):
+            continue
+        values = np.concatenate([part.values[index] for part in parts]).astype(np.uint64)
+        sketches = np.concatenate(
+            [part.sketches.take(part.places[index], axis=0) for part in parts]
+        )
+        mine = np.zeros(len(places), np.bool_)
+        n_slots = 1 << (2 * len(places)).bit_length()
         # Equal documents need no sketch.
         least = LEAST_EQUAL_BITS if index else 0
-        values = column.astype(np.uint64)
-        _shortlist(values, signatures.sketches, n_slots, least, MOST_LISTED, listed)
-    return listed
+        _shortlist(values, sketches, n_slots, least, MOST_LISTED, mine)
+        listed[places[mine]] = True
+    chosen = np.split(listed, starts[1:-1]) if parts else []
+    return [part.rows[some] for part, some in zip(parts, chosen, strict=True)]
 
 
 @inner_kernel

@@ -99,6 +99,28 @@ def test_documents_that_meet_are_parted_as_the_definition_says(case):
     assert found.has_counterpart.tolist() == like
 
 
+def meet_in_slices(signatures, n_slices, n_parts):
+    """The meetings of parts of some documents: for each part, those in each slice of values."""
+    rows = np.array_split(np.arange(len(signatures.whole)), n_parts)
+    parts = [signatures.take(some) for some in rows]
+    repeated = [
+        list_repeated([list_values([part], index, n_slices) for part in parts])
+        for index in range(n_slices)
+    ]
+    return [find_meetings(part, repeated) for part in parts]
+
+
+def find_listed(signatures, n_slices=1, n_parts=1):
+    """The documents that may be near-duplicates, if they are looked for in parts and slices."""
+    rows = np.array_split(np.arange(len(signatures.whole)), n_parts)
+    listed = [
+        mine[some].tolist()
+        for slices in zip(*meet_in_slices(signatures, n_slices, n_parts), strict=True)
+        for mine, some in zip(rows, shortlist(slices), strict=True)
+    ]
+    return sorted({row for some in listed for row in some})
+
+
 @settings(max_examples=30, deadline=None)
 @given(donor_lists())
 def test_signatures_are_as_defined(case):
@@ -110,7 +132,7 @@ def test_signatures_are_as_defined(case):
     assert found.bands.tolist() == [bands for _, bands, _ in expected]
     assert found.sketches.tolist() == [sketch for _, _, sketch in expected]
     listed = naive.shortlist(expected, LEAST_EQUAL_BITS)
-    assert np.flatnonzero(shortlist(found)).tolist() == listed
+    assert find_listed(found) == listed
     contents = hash_contents(make_documents(documents), KEYS)
     assert contents.tolist() == [naive.hash_contents(d, keys) for d in documents]
 
@@ -120,15 +142,17 @@ def test_signatures_are_as_defined(case):
 def test_documents_meet_if_they_share_a_value(case, n_slices, n_parts):
     documents, _ = case
     whole = sign_documents(make_documents(documents), KEYS)
+    meetings = meet_in_slices(whole, n_slices, n_parts)
     rows = np.array_split(np.arange(len(documents)), n_parts)
-    parts = [whole.take(some) for some in rows]
-    repeated = [
-        list_repeated([list_values([part], index, n_slices) for part in parts])
-        for index in range(n_slices)
-    ]
-    met = [flag for part in parts for flag in find_meetings(part, repeated).tolist()]
+    met = {
+        row
+        for slices, mine in zip(meetings, rows, strict=True)
+        for some in slices
+        for row in mine[some.rows].tolist()
+    }
     values = [list(zip(*(column.tolist() for column in whole.columns()), strict=True))]
-    assert met == naive.find_meetings(*values)
+    assert [row in met for row in range(len(documents))] == naive.find_meetings(*values)
+    assert find_listed(whole, n_slices, n_parts) == find_listed(whole)
 
 
 def test_unlike_documents_that_share_a_band_are_not_listed():
@@ -139,8 +163,8 @@ def test_unlike_documents_that_share_a_band_are_not_listed():
     meeting = np.zeros_like(signatures.bands)  # all of them share every band
     meeting[:] = np.arange(1, N_BANDS + 1)
     crowd = signatures._replace(bands=meeting)
-    assert np.flatnonzero(shortlist(signatures)).tolist() == [7, 300]
-    assert np.count_nonzero(shortlist(crowd)) < 60
+    assert find_listed(signatures) == [7, 300]
+    assert len(find_listed(crowd)) < 60
 
 
 def test_near_copies_meet():
