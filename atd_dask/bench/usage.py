@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from atd_dask.evaluation.comparison import Spread
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, str | int | float]
 
 SECONDS_BETWEEN_LOOKS = 0.1  # at the memory
+LOOKS_BETWEEN_COUNTS = 10  # of the processes: the system lists all that it has
 
 
 @dataclass
@@ -70,17 +72,19 @@ def measure() -> Iterator[Usage]:
 
     def watch() -> None:
         nonlocal watched
-        looking = True
-        while looking:  # at least once, however short the block is
+        for number in count():  # at least one look, however short the block is
+            if number % LOOKS_BETWEEN_COUNTS == 0:
+                processes = family()
             total = 0
-            for process in family():
+            for process in processes:
                 try:
                     total += process.memory_info().rss
                 except psutil.Error:
                     continue
             usage.peak_bytes = max(usage.peak_bytes, total)
             watched = time.thread_time()
-            looking = not ended.wait(SECONDS_BETWEEN_LOOKS)
+            if ended.wait(SECONDS_BETWEEN_LOOKS):
+                return
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.spooling import CountSpool
+from atd_dask.distribution.spooling import CountSpool, Mask
 from atd_dask.documents import Copies
 from atd_dask.kernels.copies import (
     Meetings,
     Parting,
     Signatures,
-    Values,
     find_buckets,
     find_meetings,
     list_repeated,
@@ -63,22 +62,24 @@ def _shortlist(
 ) -> tuple[Ints, Signatures]:
     """Return the rows that may be near-duplicates, and their signatures."""
     runner, signed = _sign(parts)
-    groups = [signed[start : start + GROUPED] for start in range(0, len(signed), GROUPED)]
+    starts = range(0, len(signed), GROUPED)
+    joined = [zip(*signed[start : start + GROUPED], strict=True) for start in starts]
     # The client waits for this, so it comes before what is being written.
+    groups = runner.derive_all([(_join_signatures, *map(list, two)) for two in joined], priority=1)
     n_slices = min(runner.count_threads(), MOST_SLICES)
     slices = [
         runner.derive_all([(list_values, group, n, n_slices) for group in groups], priority=1)
         for n in range(n_slices)
     ]
     repeated = runner.derive_all([(list_repeated, some) for some in slices if some], priority=1)
-    met = runner.derive_all([(_find_meetings, group, repeated) for group in groups], priority=1)
+    met = runner.derive_all([(find_meetings, group, repeated) for group in groups], priority=1)
     sent = [
         # Only what a slice needs is sent from elsewhere.
         runner.derive_all([(_take_slice, mine, n) for mine in met], priority=1)
         for n in range(len(repeated))
     ]
     listed = runner.derive_all([(shortlist, some) for some in sent], priority=1)
-    questions = (([*group, *listed], (number, len(group))) for number, group in enumerate(groups))
+    questions = (([group, *listed], number) for number, group in enumerate(groups))
     rows, few, start = [np.zeros(0, np.int64)], [], 0
     for mine, signatures, n_docs in runner.combine(_take_listed, None, questions, at_least=1):
         rows.append(mine + start)
@@ -88,31 +89,34 @@ def _shortlist(
     return np.concatenate(rows), Signatures.concatenate(few)
 
 
-def _sign(parts: Mapping[str, CountSpool]) -> tuple[Runner, list[Any]]:
-    """Return the signatures of all pieces, or their handles, and who has them."""
+def _sign(parts: Mapping[str, CountSpool]) -> tuple[Runner, list[tuple[Any, Mask | None]]]:
+    """Return the signatures of all pieces, or their handles, with the documents that count; and who
+    has them."""
     runners = [part.runner for part in parts.values()]
     if all(runner.client is runners[0].client for runner in runners):
         return runners[0], [signed for part in parts.values() for signed in part.sign()]
     return Runner(), [
-        part.runner.fetch(signed) for part in parts.values() for signed in part.sign()
+        (part.runner.fetch(signed), keep) for part in parts.values() for signed, keep in part.sign()
     ]
 
 
-def _find_meetings(parts: Sequence[Signatures], repeated: Sequence[Values]) -> list[Meetings]:
-    return find_meetings(Signatures.concatenate(parts), repeated)
+def _join_signatures(parts: Sequence[Signatures], keeps: Sequence[Mask | None]) -> Signatures:
+    return Signatures.concatenate(
+        [
+            part if keep is None else part.take(np.flatnonzero(keep))
+            for part, keep in zip(parts, keeps, strict=True)
+        ]
+    )
 
 
 def _take_slice(slices: Sequence[Meetings], index: int) -> Meetings:
     return slices[index]
 
 
-def _take_listed(
-    parts: Sequence[Any], _: None, question: tuple[int, int]
-) -> tuple[Ints, Signatures, int]:
+def _take_listed(parts: Sequence[Any], _: None, number: int) -> tuple[Ints, Signatures, int]:
     """Return the documents of a group that are listed in a slice, their signatures, and the number
     of all."""
-    number, n_signed = question
-    signed, listed = Signatures.concatenate(parts[:n_signed]), parts[n_signed:]
+    signed, *listed = parts
     rows = np.unique(np.concatenate([some[number] for some in listed]))
     return rows, signed.take(rows), len(signed.whole)
 

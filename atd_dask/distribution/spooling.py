@@ -36,6 +36,10 @@ REPEATED = "its id occurs earlier in the corpus"
 # How many pieces are asked at once for little.
 AT_ONCE = 128
 
+# Nobody waits for signatures until documents are being written, and then somebody does.
+SIGNING_PRIORITY = -1
+WRITING_PRIORITY = -2
+
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int32]
 
@@ -83,6 +87,7 @@ class _Piece:
     ids: Hashes  # documents of the piece
     contents: Hashes
     keep: Mask | None = None  # documents of the piece; all if None
+    signed: Any = None  # where the signatures of all its documents are, if they are computed ahead
 
     @property
     def n_docs(self) -> int:
@@ -216,11 +221,29 @@ class CountSpool:
         """Return a hash of each document, the same for the same words and counts."""
         return _join([_kept(piece.contents, piece.keep) for piece in self._settle()])
 
-    def sign(self) -> list[Any]:
-        """Have the signatures of each piece computed, by which near-duplicates are found; return
-        their handles."""
-        rows = [(_sign, piece.handle, piece.keep) for piece in self._settle()]
-        return self.runner.derive_all(rows, priority=1)
+    def sign_ahead(self) -> None:
+        """Have workers compute signatures before anybody asks for them, while this process plans
+        what to do with the documents. In this process alone, nobody would be idle meanwhile."""
+        if self.runner.client is not None:
+            handles = self._sign(self._noted)
+            pairs = zip(self._noted, handles, strict=True)
+            self._noted = [replace(piece, signed=signed) for piece, signed in pairs]
+            self._pieces = None
+
+    def sign(self) -> list[tuple[Any, Mask | None]]:
+        """Return the handles of the signatures of each piece, by which near-duplicates are found,
+        and which of its documents belong to the spool."""
+        pieces = self._settle()
+        missing = [piece for piece in pieces if piece.signed is None]
+        computed = iter(self._sign(missing))
+        return [
+            (next(computed) if piece.signed is None else piece.signed, piece.keep)
+            for piece in pieces
+        ]
+
+    def _sign(self, pieces: Sequence[_Piece]) -> list[Any]:
+        rows = [(_sign, piece.handle) for piece in pieces]
+        return self.runner.derive_all(rows, priority=SIGNING_PRIORITY)
 
     def take(self, rows: NDArray[np.int64]) -> Block:
         """Return documents of ascending rows; their terms are numbers of the lexicon."""
@@ -286,7 +309,8 @@ class CountSpool:
         # Those in a scratch file are encoded here, one at a time.
         at_once = 1 if self.runner.client is None else AT_ONCE
         while some := list(islice(rows, at_once)):
-            yield from self.runner.derive_all([(_encode, *row) for row in some])
+            rows_now = [(_encode, *row) for row in some]
+            yield from self.runner.derive_all(rows_now, priority=WRITING_PRIORITY)
 
     def divide(self, choices: Sequence[Mask]) -> list[CountSpool]:
         """Split the documents into a spool for each choice; the first one lists what was skipped.
@@ -388,10 +412,9 @@ def _count_documents(
     return found
 
 
-def _sign(piece: WordCounts | _Scratched, keep: Mask | None) -> Signatures:
+def _sign(piece: WordCounts | _Scratched) -> Signatures:
     piece = _load(piece)
-    batch = piece.batch if keep is None else piece.batch.take_documents(keep)
-    return sign_documents(_as_block(batch), np.array(piece.find_keys()))
+    return sign_documents(_as_block(piece.batch), np.array(piece.find_keys()))
 
 
 def _encode(

@@ -207,11 +207,9 @@ def _sign(indptr, terms, counts, keys, multipliers, n_bands):
     return whole, bands, sketches
 
 
-def list_values(parts: Sequence[Signatures], index: int = 0, n_slices: int = 1) -> Values:
+def list_values(signatures: Signatures, index: int = 0, n_slices: int = 1) -> Values:
     """Return the values of each signature that are in one of so many slices of all values."""
-    columns = [np.concatenate(parts) for parts in zip(*(p.columns() for p in parts), strict=True)]
-    if n_slices == 1:
-        return columns
+    columns = signatures.columns()
     return [values[_are_in_slice(values, index, n_slices)] for values in columns]
 
 

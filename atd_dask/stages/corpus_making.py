@@ -38,6 +38,7 @@ def make_corpus(
     hashed as they are read is noted in `inputs`."""
     config = resolve_language(config, progress)
     lexicon = Lexicon()
+    has_copies = config.corpus.copies != "keep"
     with ExitStack() as scratch:
 
         def gather(name: str, pieces: Pieces) -> CountSpool:
@@ -47,6 +48,8 @@ def make_corpus(
                 for n_docs in pieces.fill(spool):
                     task.total = pieces.expect()
                     task.advance(n_docs)
+            if has_copies:
+                spool.sign_ahead()
             check_documents(config, name, spool, progress)
             return spool
 
@@ -69,7 +72,6 @@ def make_corpus(
                 check_batch(parts, copies, progress)
             return copies
 
-        has_copies = config.corpus.copies != "keep"
         summary = store_parts(config, parts, vocabulary, progress, find, has_copies=has_copies)
         if "test" in parts:
             test = summary["test"]

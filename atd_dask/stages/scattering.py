@@ -8,6 +8,7 @@ until a second task joins it with what the neighbours have.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,6 +104,16 @@ def write_documents(
     The bytes are the same wherever the pieces are, and whatever their sizes. No store waits for
     another one, so that all workers are busy until the end.
     """
+    waiting: deque[tuple[Writing, RowNumbers]] = deque()
+
+    def note(most: int = 0) -> None:
+        """Note the numbers of documents until at most so many pieces are waiting."""
+        while len(waiting) > most:
+            writing, numbers = waiting.popleft()
+            writing.writer.append_numbers(numbers)
+            writing.n_unseen += int(numbers.unseen_lengths.sum())
+            advance(len(numbers.lengths))
+
     for runner, group in groupby(writings, lambda writing: writing.documents.runner):
         some = list(group)
         owners = [writing for writing in some for _ in writing.documents.sizes(writing.encoding)]
@@ -111,11 +122,10 @@ def write_documents(
         meanwhile = _do_nothing  # once
         answers = runner.combine(write_joints, None, questions, AT_ONCE)
         for writing, (numbers, records) in zip(owners, answers, strict=True):
-            writing.writer.append_numbers(numbers)
-            writing.n_unseen += int(numbers.unseen_lengths.sum())
+            waiting.append((writing, numbers))
             writing.records |= records
-            advance(len(numbers.lengths))
-        _close(runner, some)
+            note(AT_ONCE // 2)  # the last ones wait until workers have work again
+        _close(runner, some, note)
 
 
 def _call(actions: Iterable[Callable[[], None]], after: int, items: Iterable[Any]) -> Iterator[Any]:
@@ -168,8 +178,9 @@ def _find_places(writing: Writing, chunks: ChunkWriter) -> Iterator[list[Place]]
         ]
 
 
-def _close(runner: Runner, writings: Sequence[Writing]) -> None:
-    """Close all arrays. Those that nobody has seen as a whole are read back; the longest first."""
+def _close(runner: Runner, writings: Sequence[Writing], meanwhile: Callable[[], None]) -> None:
+    """Close all arrays. Those that nobody has seen as a whole are read back; the longest first. The
+    stores are completed after `meanwhile` is called."""
     rest: list[tuple[int, Writing, str, ChunkWriter]] = []
     for writing in writings:
         chunks = writing.writer.chunk_writer()
@@ -183,7 +194,7 @@ def _close(runner: Runner, writings: Sequence[Writing]) -> None:
                     rest.append((size, writing, path, chunks))
     rest.sort(key=lambda given: -given[0])
     arrays = ((chunks, path, size) for size, _, path, chunks in rest)
-    actions = [writing.writer.complete for writing in writings]
+    actions = [meanwhile, *(writing.writer.complete for writing in writings)]
     questions = _call(actions, runner.count_threads(), arrays)
     for (_, writing, path, _), record in zip(
         rest, runner.map(hash_array, None, questions), strict=True

@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -316,7 +316,12 @@ def _flush_folder(folder: Path) -> None:
     """Flush everything below a folder, several files at a time: each one waits for the disk."""
     paths = [Path(path, name) for path, _, names in os.walk(folder) for name in (*names, os.curdir)]
     with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
-        list(pool.map(_flush, paths))
+        list(pool.map(_flush_all, (paths[n::FLUSHED_AT_ONCE] for n in range(FLUSHED_AT_ONCE))))
+
+
+def _flush_all(paths: Iterable[Path]) -> None:
+    for path in paths:
+        _flush(path)
 
 
 def _lock_folder(folder: str) -> int | None:

@@ -112,8 +112,9 @@ def test_pieces_on_workers_are_those_of_a_scratch_file(gathering):
             assert spool.names() == gathering.names()
             np.testing.assert_array_equal(spool.contents(), gathering.contents())
             for mine, local in zip(spool.sign(), gathering.sign(), strict=True):
-                for one, other in zip(spool.runner.fetch(mine), local, strict=True):
+                for one, other in zip(spool.runner.fetch(mine[0]), local[0], strict=True):
                     np.testing.assert_array_equal(one, other)
+                np.testing.assert_array_equal(mine[1], local[1])
             for mine, local in zip(spool.divide(choices), gathering.divide(choices), strict=True):
                 assert list_all(mine) == list_all(local)
                 np.testing.assert_array_equal(mine.frequencies(), local.frequencies())

@@ -104,7 +104,7 @@ def meet_in_slices(signatures, n_slices, n_parts):
     rows = np.array_split(np.arange(len(signatures.whole)), n_parts)
     parts = [signatures.take(some) for some in rows]
     repeated = [
-        list_repeated([list_values([part], index, n_slices) for part in parts])
+        list_repeated([list_values(part, index, n_slices) for part in parts])
         for index in range(n_slices)
     ]
     return [find_meetings(part, repeated) for part in parts]
