@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, groupby, islice
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from atd_dask.distribution.engine.runner import Runner
 from atd_dask.distribution.spooling import AT_ONCE, CountSpool
 from atd_dask.documents import CountBatch
+from atd_dask.kernels.model import Ints
 from atd_dask.storage.corpus_writer import (
     ENTRIES,
     NAMES,
@@ -47,6 +48,12 @@ class Writing:
     writer: ScatteredCorpusWriter
     n_unseen: int = 0  # tokens outside the vocabulary
     records: Records = field(default_factory=dict)
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How much each piece of a spool brings to the arrays of each kind, pieces × KINDS."""
+        sizes = self.documents.sizes(self.encoding)
+        return np.array(sizes, np.int64).reshape(-1, len(KINDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def write_documents(
 
     for runner, group in groupby(writings, lambda writing: writing.documents.runner):
         some = list(group)
-        owners = [writing for writing in some for _ in writing.documents.sizes(writing.encoding)]
+        owners = [writing for writing in some for _ in writing.sizes]
         actions = [*(writing.writer.lay_out for writing in some), meanwhile]
         questions = _call(actions, AT_ONCE // 2, chain.from_iterable(map(_ask, some)))
         meanwhile = _do_nothing  # once
@@ -169,9 +176,8 @@ def _ask(writing: Writing) -> Iterator[tuple[list[Any], Joints]]:
 
 def _find_places(writing: Writing, chunks: ChunkWriter) -> Iterator[list[Place]]:
     """Yield where the values of each piece go, in the arrays of each kind."""
-    sizes = np.array(writing.documents.sizes(writing.encoding), np.int64).reshape(-1, len(KINDS))
-    stops = np.cumsum(sizes, axis=0)
-    for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True):
+    stops = np.cumsum(writing.sizes, axis=0)
+    for start, stop in zip((stops - writing.sizes).tolist(), stops.tolist(), strict=True):
         yield [
             Place(paths, chunks.arrays[paths[0]][1], int(stops[-1, kind]), start[kind], stop[kind])
             for kind, paths in enumerate(KINDS)
@@ -184,8 +190,7 @@ def _close(runner: Runner, writings: Sequence[Writing], meanwhile: Callable[[], 
     rest: list[tuple[int, Writing, str, ChunkWriter]] = []
     for writing in writings:
         chunks = writing.writer.chunk_writer()
-        sizes = np.sum([(0,) * len(KINDS), *writing.documents.sizes(writing.encoding)], axis=0)
-        for size, paths in zip(sizes.tolist(), KINDS, strict=True):
+        for size, paths in zip(writing.sizes.sum(axis=0).tolist(), KINDS, strict=True):
             for path in paths:
                 if not size:
                     nothing = np.zeros(0, chunks.arrays[path][0])
