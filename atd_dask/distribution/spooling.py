@@ -36,6 +36,9 @@ REPEATED = "its id occurs earlier in the corpus"
 # How many pieces are asked at once for little.
 AT_ONCE = 128
 
+# Pieces whose signatures are computed ahead together.
+SIGNED_AT_ONCE = 8
+
 # Nobody waits for signatures until documents are being written, and then somebody does.
 SIGNING_PRIORITY = -1
 WRITING_PRIORITY = -2
@@ -99,11 +102,17 @@ class CountSpool:
 
     With a runner, pieces stay on its workers (`note`). Without one they go to a scratch file
     (`add`), so that memory does not grow with the documents. The spool must be closed.
+
+    With `signs_ahead`, workers that have nothing else to do compute signatures before anybody asks
+    for them.
     """
 
-    def __init__(self, lexicon: Lexicon, runner: Runner | None = None) -> None:
+    def __init__(
+        self, lexicon: Lexicon, runner: Runner | None = None, *, signs_ahead: bool = False
+    ) -> None:
         self.lexicon = lexicon
         self.runner = runner or Runner()
+        self._signs_ahead = signs_ahead and self.runner.client is not None
         self.has_texts = False
         self.has_dates = False
         self._skipped: dict[str, int] = {}
@@ -128,6 +137,8 @@ class CountSpool:
             )
         )
         self._pieces = None
+        if self._signs_ahead and len(self._noted) % SIGNED_AT_ONCE == 0:
+            self._noted[-SIGNED_AT_ONCE:] = self._sign(self._noted[-SIGNED_AT_ONCE:])
         for skip in summary.skipped:
             self._skip(skip)
         self.has_texts |= summary.has_texts
@@ -221,29 +232,19 @@ class CountSpool:
         """Return a hash of each document, the same for the same words and counts."""
         return _join([_kept(piece.contents, piece.keep) for piece in self._settle()])
 
-    def sign_ahead(self) -> None:
-        """Have workers compute signatures before anybody asks for them, while this process plans
-        what to do with the documents. In this process alone, nobody would be idle meanwhile."""
-        if self.runner.client is not None:
-            handles = self._sign(self._noted)
-            pairs = zip(self._noted, handles, strict=True)
-            self._noted = [replace(piece, signed=signed) for piece, signed in pairs]
-            self._pieces = None
-
     def sign(self) -> list[tuple[Any, Mask | None]]:
         """Return the handles of the signatures of each piece, by which near-duplicates are found,
         and which of its documents belong to the spool."""
-        pieces = self._settle()
-        missing = [piece for piece in pieces if piece.signed is None]
-        computed = iter(self._sign(missing))
+        return [(piece.signed, piece.keep) for piece in self._sign(self._settle())]
+
+    def _sign(self, pieces: Sequence[_Piece]) -> list[_Piece]:
+        """Return the pieces with signatures."""
+        rows = [(_sign, piece.handle) for piece in pieces if piece.signed is None]
+        signed = iter(self.runner.derive_all(rows, priority=SIGNING_PRIORITY))
         return [
-            (next(computed) if piece.signed is None else piece.signed, piece.keep)
+            replace(piece, signed=next(signed)) if piece.signed is None else piece
             for piece in pieces
         ]
-
-    def _sign(self, pieces: Sequence[_Piece]) -> list[Any]:
-        rows = [(_sign, piece.handle) for piece in pieces]
-        return self.runner.derive_all(rows, priority=SIGNING_PRIORITY)
 
     def take(self, rows: NDArray[np.int64]) -> Block:
         """Return documents of ascending rows; their terms are numbers of the lexicon."""

@@ -42,14 +42,13 @@ def make_corpus(
     with ExitStack() as scratch:
 
         def gather(name: str, pieces: Pieces) -> CountSpool:
-            spool = scratch.enter_context(closing(CountSpool(lexicon, pieces.runner)))
+            spool = CountSpool(lexicon, pieces.runner, signs_ahead=has_copies)
+            scratch.enter_context(closing(spool))
             is_compiling = STORE.is_compiling
             with progress.task(f"read {name}", pieces.expect(), "documents", is_compiling) as task:
                 for n_docs in pieces.fill(spool):
                     task.total = pieces.expect()
                     task.advance(n_docs)
-            if has_copies:
-                spool.sign_ahead()
             check_documents(config, name, spool, progress)
             return spool
 

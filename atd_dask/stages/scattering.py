@@ -36,6 +36,9 @@ from atd_dask.text.lexicon import Encoding
 
 KINDS = (NAMES, ENTRIES, UNSEEN)  # arrays of the same length
 
+# Pieces whose numbers come here: with more at once, workers would wait for the last ones.
+JOINED_AT_ONCE = 48
+
 Records = dict[str, ArrayRecord]
 
 
@@ -127,11 +130,11 @@ def write_documents(
         actions = [*(writing.writer.lay_out for writing in some), meanwhile]
         questions = _call(actions, AT_ONCE // 2, chain.from_iterable(map(_ask, some)))
         meanwhile = _do_nothing  # once
-        answers = runner.combine(write_joints, None, questions, AT_ONCE)
+        answers = runner.combine(write_joints, None, questions, JOINED_AT_ONCE)
         for writing, (numbers, records) in zip(owners, answers, strict=True):
             waiting.append((writing, numbers))
             writing.records |= records
-            note(AT_ONCE // 2)  # the last ones wait until workers have work again
+            note(JOINED_AT_ONCE)  # the last ones wait until workers have work again
         _close(runner, some, note)
 
 
