@@ -10,7 +10,7 @@ import pytest
 
 from atd_dask.distribution.counting import hold_shards
 from atd_dask.distribution.engine.runner import Runner
-from atd_dask.distribution.spooling import CountSpool
+from atd_dask.distribution.spooling import SIGNED_AT_ONCE, CountSpool
 from atd_dask.documents import Document
 from atd_dask.text.counting import count_shard
 from atd_dask.text.lexicon import Encoding, Lexicon
@@ -89,6 +89,13 @@ def list_all(spool):
     ]
 
 
+def check_signatures(spool, local):
+    for mine, other in zip(spool.sign(), local.sign(), strict=True):
+        for one, two in zip(spool.runner.fetch(mine[0]), other[0], strict=True):
+            np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(mine[1], other[1])
+
+
 PIECES = (
     Texts((Document("x", "a b b"), Document("y", "b c c c", ("one",)))),
     Texts((Document("y", "c"), Document("z", "a c d"))),
@@ -111,14 +118,28 @@ def test_pieces_on_workers_are_those_of_a_scratch_file(gathering):
             assert list_all(spool) == list_all(gathering)
             assert spool.names() == gathering.names()
             np.testing.assert_array_equal(spool.contents(), gathering.contents())
-            for mine, local in zip(spool.sign(), gathering.sign(), strict=True):
-                for one, other in zip(spool.runner.fetch(mine[0]), local[0], strict=True):
-                    np.testing.assert_array_equal(one, other)
-                np.testing.assert_array_equal(mine[1], local[1])
+            check_signatures(spool, gathering)
             for mine, local in zip(spool.divide(choices), gathering.divide(choices), strict=True):
                 assert list_all(mine) == list_all(local)
                 np.testing.assert_array_equal(mine.frequencies(), local.frequencies())
                 np.testing.assert_array_equal(mine.contents(), local.contents())
+
+
+def test_signatures_that_are_computed_ahead_are_the_same(gathering):
+    pieces = [
+        Texts((Document(f"{n}", f"a b c {n}"), Document("repeated", f"{n}")))
+        for n in range(SIGNED_AT_ONCE + 1)
+    ]
+    for piece in pieces:
+        gathering.add(count_shard(piece, PLAIN))
+    with (
+        local_client(2) as client,
+        closing(CountSpool(Lexicon(), Runner(client), signs_ahead=True)) as spool,
+    ):
+        fill(spool, pieces)
+        ahead = [piece.signed is not None for piece in spool._noted]
+        assert ahead == [True] * SIGNED_AT_ONCE + [False]
+        check_signatures(spool, gathering)
 
 
 def test_rows_are_taken_across_pieces(gathering):
