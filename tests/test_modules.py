@@ -27,7 +27,6 @@ TESTED_BY = {
     "cli/calibrate_command": "pipelines/test_calibrate.py",
     "cli/common_options": "cli/test_command.py",
     "cli/reproduce_command": "pipelines/test_reproduce.py",
-    "distribution/block_passes": "distribution/test_training.py",
     "distribution/checkpointing": "distribution/test_detection.py",
     "distribution/cluster_search": "distribution/test_detection.py",
     "distribution/engine/graph": "distribution/test_grids.py",
