@@ -268,7 +268,7 @@ def _decode(content: bytes, path: str) -> str:
 
 def _parse(text: str, start: Position, problems: Problems, key: str = "") -> Node:
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Loader)
         if node is None:
             return ScalarNode(start, "", "null")
         return _Converter(start, problems).convert(node, start, key, 0)
@@ -276,6 +276,20 @@ def _parse(text: str, start: Position, problems: Problems, key: str = "") -> Nod
         raise _UnreadableError(_TOO_MUCH, Position(start.source)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise _explain(error, text, start) from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Ends where nesting is too deep, while Python's stack still has room."""
+
+    _depth = -1
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise RecursionError
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 def _explain(error: Exception, text: str, start: Position) -> _UnreadableError:

@@ -3,9 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from atd_dask.config.yaml_nodes import (
     MAX_BYTES,
+    MAX_DEPTH,
     MAX_VALUES,
     ListNode,
     MappingNode,
@@ -98,6 +100,22 @@ def test_unreadable_text_is_one_sentence(tmp_path: Path, text: str | bytes, mess
         read(tmp_path, text)
     assert len(caught.value.problems) == 1
     assert "\n" not in str(caught.value)
+
+
+def test_deep_text_is_refused_before_the_stack_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+    compose = yaml.SafeLoader.compose_sequence_node
+    monkeypatch.setattr(
+        yaml.SafeLoader, "compose_sequence_node", lambda *given: begun.append(1) or compose(*given)
+    )
+    tree, _ = read(tmp_path, "a: " + "[" * MAX_DEPTH + "]" * MAX_DEPTH)
+    assert str(tree.get("a")) == "a list"
+    begun.clear()
+    with pytest.raises(ConfigError, match=f"nested at most {MAX_DEPTH} deep"):
+        read(tmp_path, "a: " + "[" * 5000)
+    assert len(begun) == MAX_DEPTH
 
 
 def test_alias_bomb_is_refused_early(tmp_path: Path) -> None:
