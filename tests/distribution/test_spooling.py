@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import closing
 from itertools import pairwise
 
@@ -133,12 +135,15 @@ def test_signatures_that_are_computed_ahead_are_the_same(gathering):
     for piece in pieces:
         gathering.add(count_shard(piece, PLAIN))
     with (
-        local_client(2) as client,
+        local_client(2, processes=True) as client,
         closing(CountSpool(Lexicon(), Runner(client), signs_ahead=True)) as spool,
     ):
         fill(spool, pieces)
         ahead = [piece.signed is not None for piece in spool._noted]
         assert ahead == [True] * SIGNED_AT_ONCE + [False]
+        check_signatures(spool, gathering)
+        # Those that were on a lost worker are computed again.
+        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
         check_signatures(spool, gathering)
 
 
