@@ -45,7 +45,6 @@ TESTED_BY = {
     "kernels/detection_rules": "config/test_rules.py",
     "kernels/fitters": "kernels/test_alternative.py",
     "kernels/next_document": "kernels/test_alternative.py",
-    "kernels/passes": "kernels/test_training.py",
     "kernels/topic_edits": "kernels/test_training.py",
     "kernels/workspaces": "kernels/test_training.py",
     "pipelines/bench": "bench/test_whole_job.py",
