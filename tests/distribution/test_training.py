@@ -23,7 +23,7 @@ from atd_dask.kernels.training import (
 )
 from atd_dask.storage.checkpoints import Checkpoints
 from atd_dask.storage.order_checkpoints import OrderCheckpointer, SavedProportions
-from tests.clusters import local_client
+from tests.clusters import local_client, wait_for
 from tests.kernels.strategies import make_block
 
 ORDERS = OrderRange(max=6, min=3)
@@ -93,9 +93,24 @@ def used(monkeypatch):
 
 
 @pytest.mark.parametrize("restarts", [1, 2])
-def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, used):
+def test_a_restart_on_several_threads_gives_the_same_bytes(training, restarts, used, monkeypatch):
     alone = digest(train_restarts(training, restarts))
+    all_have_started = threading.Barrier(restarts)
+
+    class InTurn(driver.Threads):
+        """Restarts that start together; one waits until the other has ended."""
+
+        def __enter__(self):
+            self.is_last = all_have_started.wait(60) == 0
+            return super().__enter__()
+
+        def map(self, step, pieces):
+            if self.is_last:
+                wait_for(lambda: self.count() == 3)
+            return super().map(step, pieces)
+
     with local_client(1, threads=3) as client:
+        monkeypatch.setattr(driver, "Threads", InTurn)
         assert digest(train_restarts(training, restarts, client)) == alone
     assert 3 in used, "one of them is the last, and has all threads"
     assert (1 in used) == (restarts == 2), "while there are two, each has one"
