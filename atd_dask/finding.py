@@ -51,7 +51,7 @@ def find(
     normal, batch
         The normal documents, and the documents to check: lists of strings, DataFrames or Series
         (pandas, polars and others), Arrow tables, `datasets.Dataset`, Dask bags or DataFrames,
-        matrices of counts, `CorpusStore`, or paths of files or folders.
+        matrices of counts, `CorpusStore`, or paths of files, folders or globs.
     validation
         More normal documents. By default a tenth of `normal` is held out.
     text, id, labels

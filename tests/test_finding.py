@@ -208,6 +208,11 @@ def test_a_matrix_with_its_vectorizer(tmp_path):
         (3, "batch must be a list of strings.*got int"),
         ({"a": 1}, "batch must be a list of strings.*got dict"),
         ("some text", "got a string that is not a path: 'some text'"),
+        ("text " * 1000, r"got a string that is not a path: 'text .*\.\.\.'"),
+        ("two\nlines", r"got a string that is not a path: 'two\\nlines'"),
+        ("", "got a string that is not a path: ''"),
+        ("~/absent*", "got a string that is not a path"),
+        ("nosuch://bucket/a.csv", "batch must be a path or a URL with a protocol that fsspec"),
         (["one", 2], "the documents of batch must be strings, got int in row 1"),
         (__file__, "batch must be a folder or a file that ends in"),
     ],
@@ -215,6 +220,28 @@ def test_a_matrix_with_its_vectorizer(tmp_path):
 def test_what_documents_cannot_be(documents, message, tmp_path):
     with pytest.raises(InputError, match=message):
         write_given(documents, "batch", Columns(), None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("mail", "text"),
+        ("mail/*", "text"),
+        ("m*", "text"),
+        ("tables/*.csv", "csv"),
+        ("~/mail", "text"),
+        ("s3://bucket/*.jsonl.gz", "jsonl"),
+    ],
+)
+def test_paths_may_be_folders_and_globs(path, kind, tmp_path, monkeypatch):
+    for name in ("mail/1", "tables/1.csv", "tables/2.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = write_given(path, "batch", Columns(), None, tmp_path).source
+    there = path if "://" in path else str(tmp_path / path.removeprefix("~/"))
+    assert source == {"format": kind, "path": there}
 
 
 def test_a_column_that_is_not_there(tmp_path):

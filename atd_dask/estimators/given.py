@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from atd_dask.config.inputs import find_input
 from atd_dask.documents import as_rows
 from atd_dask.errors import InputError
 from atd_dask.storage.corpus import CorpusStore
@@ -27,7 +28,7 @@ ENDINGS = {
 }
 KINDS = (
     "a list of strings, a DataFrame or Series, an Arrow table, a Dataset, a Dask bag or DataFrame,"
-    " a matrix of counts with vocabulary=, a corpus store, or the path of a file or folder"
+    " a matrix of counts with vocabulary=, a corpus store, or the path of a file, folder or glob"
 )
 
 
@@ -89,17 +90,25 @@ def _is_lazy(documents: Any) -> bool:
 
 
 def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, str]:
-    """Describe a file, whose format follows from its suffix, or a folder of text files."""
+    """Describe a file or glob, whose format follows from its suffix, or a folder of text files."""
     text = os.fspath(path)
-    if "\n" in text or not ("://" in text or Path(text).exists()):
+    is_line = text != "" and "\n" not in text
+    found, mistake = find_input(text, Path()) if is_line else (text, "a line of text")
+    if mistake:
         shown = text if len(text) <= 60 else text[:57] + "..."
+        if is_line and "://" in text:
+            raise InputError(f"{name} must be {mistake}, got {shown!r}")
         raise InputError(f"{name} must be {KINDS}, got a string that is not a path: {shown!r}")
     ending = "".join(Path(text.removesuffix(".gz").rstrip("/")).suffixes[-1:]).lower()
-    kind = ENDINGS.get(ending, "text" if Path(text).is_dir() else None)
+    kind = ENDINGS.get(ending)
     if kind is None:
         known = ", ".join(ENDINGS)
-        raise InputError(f"{name} must be a folder or a file that ends in {known}, got {text!r}")
-    source = {"format": kind, "path": text if "://" in text else str(Path(text).absolute())}
+        if "://" in found or Path(found).is_file():
+            raise InputError(
+                f"{name} must be a folder or a file that ends in {known}, got {text!r}"
+            )
+        kind = "text"
+    source = {"format": kind, "path": found}
     if kind not in ("text", "zarr"):
         named = {"text_field": columns.text, "id_field": columns.id, "labels_field": columns.labels}
         source |= {key: column for key, column in named.items() if column is not None}

@@ -152,6 +152,38 @@ def test_a_tree_is_walked_in_a_fixed_order(tmp_path: Path) -> None:
     assert found[1][1] == 3
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*.txt", ["1.txt", "2.txt"]),
+        ("[ab]*", ["a/3.txt", "a/x/4.txt", "b/5.txt"]),
+        ("*", ["1.txt", "2.txt", "a/3.txt", "a/x/4.txt", "b/5.txt"]),
+        ("**", ["1.txt", "2.txt", "a/3.txt", "a/x/4.txt", "b/5.txt"]),
+        ("*/*.txt", ["a/3.txt", "b/5.txt"]),
+        ("a/*", ["3.txt", "x/4.txt"]),
+    ],
+)
+@pytest.mark.parametrize("remote", [False, True], ids=["disk", "memory"])
+def test_a_glob_gives_files_and_whole_folders_once(
+    tmp_path: Path, pattern: str, names: list[str], remote: bool
+) -> None:
+    root = f"memory://{tmp_path.name}-{names[0]}" if remote else str(tmp_path)
+    for name in ("b/5.txt", "a/x/4.txt", "a/3.txt", "a/.6", "2.txt", "1.txt", ".7"):
+        with fsspec.open(f"{root}/{name}", "wb", auto_mkdir=True) as file:
+            file.write(b"text")
+    if not remote:
+        (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert [file.name for file, _ in walk_files(f"{root}/{pattern}")] == names
+    assert look_at_files(f"{root}/{pattern}", lambda size: None).n_files == len(names)
+
+
+def test_a_glob_must_match_a_file(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for pattern in ("*.txt", "*"):
+        with pytest.raises(InputError, match="must hold at least one file, has none"):
+            list(walk_files(str(tmp_path / pattern)))
+
+
 def test_names_that_are_no_text_become_clean(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).touch()
     (file, _), *_ = walk_files(str(tmp_path))

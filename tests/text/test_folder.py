@@ -28,6 +28,17 @@ def test_files_are_documents_and_folders_labels(tmp_path: Path) -> None:
     ]
 
 
+def test_a_glob_may_match_folders(tmp_path: Path) -> None:
+    for name in ("sport/hockey/b.txt", "sport/a.txt", "space/c.txt", "trade/d.txt", "s.txt"):
+        write(tmp_path, name)
+    assert read_documents("text", tmp_path / "s*") == [
+        Document("s.txt", "text"),
+        Document("space/c.txt", "text", ("space",)),
+        Document("sport/a.txt", "text", ("sport",)),
+        Document("sport/hockey/b.txt", "text", ("hockey",)),
+    ]
+
+
 def test_hostile_files(tmp_path: Path) -> None:
     write(tmp_path, "a", b"caf\xe9 \0")
     write(tmp_path, "b", b"\xef\xbb\xbftext")

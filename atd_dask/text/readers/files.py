@@ -55,7 +55,7 @@ def find_files(path: str, endings: tuple[str, ...]) -> list[File]:
             base, names = root, fs.ls(root, detail=False)
             names = [n for n in names if basename(n).lower().endswith(endings) and _shown(n)]
         elif _MAGIC.search(root):
-            base, names = _MAGIC.split(root)[0].rpartition("/")[0], fs.glob(root)
+            base, names = _glob_base(root), fs.glob(root)
         else:
             raise FileNotFoundError
         found = [
@@ -69,16 +69,24 @@ def find_files(path: str, endings: tuple[str, ...]) -> list[File]:
 
 
 def walk_files(path: str) -> Iterator[tuple[File, int]]:
-    """Yield all files below the folder `path` with their sizes; names are relative to it.
+    """Yield all files below the folder `path` with their sizes; names are relative to it. If it is
+    a glob, yield the files that it matches and all those below the folders that it matches, each
+    once.
 
     The files of a folder come first, then its folders, each sorted by name. Hidden files and
     folders are left out, and so are pipes, sockets and links to folders.
     """
     fs, root = open_filesystem(path)
     with reachable(path):
-        if not fs.isdir(root):
-            raise NotADirectoryError if fs.exists(root) else FileNotFoundError
-    found = _walk(fs, root, root)
+        if fs.isdir(root):
+            base, entries = root, _list_folder(fs, root)
+        elif fs.exists(root):
+            raise NotADirectoryError
+        elif _MAGIC.search(root):
+            base, entries = _glob_base(root), _match(fs, root)
+        else:
+            raise FileNotFoundError
+    found = _walk(fs, base, entries)
     first = next(found, None)
     if first is None:
         raise InputError(f"{path} must hold at least one file, has none")
@@ -86,18 +94,37 @@ def walk_files(path: str) -> Iterator[tuple[File, int]]:
     yield from found
 
 
-def _walk(fs: Any, root: str, folder: str) -> Iterator[tuple[File, int]]:
-    with reachable(folder):
-        entries = sorted(fs.ls(folder, detail=True), key=lambda entry: str(entry["name"]))
-        # Object stores may list a folder inside itself.
-        entries = [e for e in entries if _shown(e["name"]) and e["name"].rstrip("/") != folder]
+def _glob_base(pattern: str) -> str:
+    return _MAGIC.split(pattern)[0].rpartition("/")[0]
+
+
+def _match(fs: Any, pattern: str) -> list[Any]:
+    """Return what a glob matches, without what lies below a folder that it matches."""
+    found = fs.glob(pattern, detail=True)
+    folders = {name for name, entry in found.items() if entry["type"] == "directory"}
+    return [
+        entry
+        for name, entry in found.items()
+        if folders.isdisjoint(map(str, PurePosixPath(name).parents))
+    ]
+
+
+def _list_folder(fs: Any, folder: str) -> list[Any]:
+    # Object stores may list a folder inside itself.
+    return [e for e in fs.ls(folder, detail=True) if e["name"].rstrip("/") != folder]
+
+
+def _walk(fs: Any, base: str, entries: list[Any]) -> Iterator[tuple[File, int]]:
+    entries = sorted((e for e in entries if _shown(e["name"])), key=lambda e: str(e["name"]))
     for entry in entries:
         if entry["type"] == "file" or (entry.get("islink") and fs.isfile(entry["name"])):
-            name = relative_name(entry["name"], root)
+            name = relative_name(entry["name"], base)
             yield File(_url(fs, entry["name"]), name), int(entry["size"])
     for entry in entries:
         if entry["type"] == "directory" and not entry.get("islink"):
-            yield from _walk(fs, root, entry["name"])
+            with reachable(entry["name"]):
+                inner = _list_folder(fs, entry["name"])
+            yield from _walk(fs, base, inner)
 
 
 def look_at_files(
@@ -107,7 +134,7 @@ def look_at_files(
     any; `advance` is called with the number of bytes read."""
     fs, root = open_filesystem(path)
     with reachable(path):
-        is_tree = endings is None and fs.isdir(root)
+        is_tree = endings is None and not fs.isfile(root)
     files = [file for file, _ in walk_files(path)] if is_tree else find_files(path, endings or ())
     contents = Contents()
     for file in files:
