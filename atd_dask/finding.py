@@ -146,7 +146,7 @@ def _write_parts(
     return {
         part: write_given(documents, NAMES[part], columns, vocabulary, folder)
         for part, documents in parts.items()
-        if documents is not None
+        if documents is not None or part != "validation"
     }
 
 

@@ -214,6 +214,9 @@ def test_a_matrix_with_its_vectorizer(tmp_path):
         ("~/absent*", "got a string that is not a path"),
         ("nosuch://bucket/a.csv", "batch must be a path or a URL with a protocol that fsspec"),
         (["one", 2], "the documents of batch must be strings, got int in row 1"),
+        (np.ones((2, 3, 4)), "the documents of batch must be strings, got ndarray in row 0"),
+        (None, "batch must be a list of strings.*got NoneType"),
+        ([], "batch must have documents, got none"),
         (__file__, "batch must be a folder or a file that ends in"),
     ],
 )
@@ -249,6 +252,34 @@ def test_a_column_that_is_not_there(tmp_path):
     frame = pandas.DataFrame({"title": ["x"], "body": ["y"]})
     with pytest.raises(InputError, match=r"text= must name a column of batch, got 'text'.*'title'"):
         write_given(frame, "batch", Columns(), None, tmp_path)
+
+
+def test_columns_that_share_a_name(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["x", "y"]], columns=["text", "text"])
+    with pytest.raises(InputError, match="the columns of batch must have different names"):
+        write_given(frame, "batch", Columns(), None, tmp_path)
+
+
+def test_columns_may_have_names_that_are_no_text(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    for name in (0, ("title", "text")):
+        write_given(pandas.DataFrame({name: ["x"]}), "batch", Columns(), None, tmp_path)
+        assert (tmp_path / "batch.jsonl").read_text() == '{"text": "x", "id": "0"}\n'
+
+
+def test_values_may_be_missing(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["x", pandas.NA], "id": [None, "b"], "of": ["l", pandas.NA]})
+    columns = Columns(labels="of")
+    for kind in ("string", "object"):
+        write_given(frame.astype(kind), "batch", columns, None, tmp_path)
+        lines = (tmp_path / "batch.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == [
+            {"id": "0", "text": "x", "labels": "l"},
+            {"id": "b", "text": "", "labels": None},
+        ]
+    write_given(frame["text"].astype("string"), "batch", Columns(), None, tmp_path)
 
 
 def test_a_warning_names_the_line_that_called(texts):

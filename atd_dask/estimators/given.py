@@ -61,10 +61,10 @@ def write_given(
         return Given(_write_matrix(documents, name, vocabulary, folder))
     if _is_lazy(documents):
         documents = documents.compute()
-    frame, alone = _read_frame(documents)
+    frame, alone = _read_frame(documents, name)
     if frame is not None:
         columns = Columns() if alone else columns
-        records = _read_columns(frame.columns, lambda column: frame[column], name, columns)
+        records = _read_columns(frame.columns, frame.get_column, name, columns)
         return Given(_write_records(records, name, folder), frame.implementation)
     if isinstance(getattr(documents, "column_names", None), list):  # a Dataset
         names = documents.column_names
@@ -153,14 +153,18 @@ def list_words(vocabulary: Any) -> list[str]:
     return [str(word) for word in vocabulary]
 
 
-def _read_frame(documents: Any) -> tuple[Any, bool]:
+def _read_frame(documents: Any, part: str) -> tuple[Any, bool]:
     """Return a table as a narwhals DataFrame, or None if it is not a table.
 
     Also return whether it was a single column, which has the texts whatever its name is.
     """
     import narwhals.stable.v1 as nw
+    from narwhals.exceptions import DuplicateError
 
-    frame = nw.from_native(documents, pass_through=True, allow_series=True)
+    try:
+        frame = nw.from_native(documents, pass_through=True, allow_series=True)
+    except DuplicateError as error:
+        raise InputError(f"the columns of {part} must have different names") from error
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.Series):
@@ -171,9 +175,10 @@ def _read_frame(documents: Any) -> tuple[Any, bool]:
 Record = dict[str, object]
 
 
-def _read_columns(names: Iterable[str], read: Any, part: str, columns: Columns) -> Iterator[Record]:
-    """Yield the rows of a table as records; without a column of ids they are numbered."""
-    known = [str(name) for name in names]
+def _read_columns(names: Iterable[Any], read: Any, part: str, columns: Columns) -> Iterator[Record]:
+    """Yield the rows of a table as records; those without an id are numbered."""
+    by_text = {str(name): name for name in names}  # pandas allows other names, such as numbers
+    known = list(by_text)
     chosen = {"text": columns.text or "text", "id": columns.id, "labels": columns.labels}
     if columns.text is None and len(known) == 1:
         chosen["text"] = known[0]
@@ -185,9 +190,13 @@ def _read_columns(names: Iterable[str], read: Any, part: str, columns: Columns) 
                 f"{argument}= must name a column of {part}, got {column!r}; there are"
                 f" {', '.join(map(repr, known)) or 'none'}"
             )
-    read_columns = {key: read(column) for key, column in chosen.items() if column is not None}
+    read_columns = {
+        key: read(by_text[column]) for key, column in chosen.items() if column is not None
+    }
     for row, values in enumerate(zip(*read_columns.values(), strict=True)):
-        record: Record = {"id": str(row)} | dict(zip(read_columns, values, strict=True))
+        record: Record = dict(zip(read_columns, values, strict=True))
+        if _is_missing(record.get("id")):
+            record["id"] = str(row)
         _check_text(record["text"], part, row)
         yield record
 
@@ -200,23 +209,42 @@ def _read_texts(documents: Iterable[Any], part: str) -> Iterator[Record]:
 
 def _check_text(text: Any, part: str, row: int) -> None:
     """Check that a text is a string or missing; a run skips and counts missing ones."""
-    if not isinstance(text, str) and not (text is None or text != text):
+    if not isinstance(text, str) and not _is_missing(text):
         raise InputError(
             f"the documents of {part} must be strings, got {type(text).__name__} in row {row}"
         )
 
 
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or the like."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def _as_labels(value: Any) -> str | list[str] | None:
+    if _is_missing(value):
+        return None
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return list(map(str, value))
+    return str(value)
+
+
 def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[str, str]:
     path = folder / f"{name}.jsonl"
+    any_written = False
     with path.open("w", encoding="ascii") as file:
         for record in records:
             if not isinstance(record["text"], str):
                 record["text"] = ""
             record["id"] = str(record["id"])
-            labels = record.get("labels")
-            if labels is not None and not isinstance(labels, str):
-                record["labels"] = (
-                    list(map(str, labels)) if isinstance(labels, Iterable) else str(labels)
-                )
+            if "labels" in record:
+                record["labels"] = _as_labels(record["labels"])
             file.write(json.dumps(record) + "\n")
+            any_written = True
+    if not any_written:
+        raise InputError(f"{name} must have documents, got none")
     return {"format": "jsonl", "path": str(path)}
