@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from atd_dask.config.loader import make_detection
 from atd_dask.config.rules import make_rules
 from atd_dask.distribution.detection import detect as detect_clusters
+from atd_dask.distribution.engine.clients import check_client
 from atd_dask.errors import InputError
 from atd_dask.estimators.corpora import as_corpus
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel
@@ -145,6 +146,7 @@ def detect(
     >>> sorted(map(int, cluster.documents)) == list(range(50, 65))
     True
     """
+    check_client(client)
     model = null_model
     if not isinstance(model, ParsimoniousTopicModel):
         model = ParsimoniousTopicModel.load(model)

@@ -8,14 +8,17 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from numbers import Integral
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from atd_dask.cli.outputs import NotebookLine, make_progress
 from atd_dask.config.loader import load
-from atd_dask.distribution.engine.clients import connect_to_threads
+from atd_dask.distribution.engine.clients import check_client, connect_to_threads
 from atd_dask.distribution.engine.warming import compile_apart
 from atd_dask.distribution.rehearsal import choose_rehearsal, compile_topic
 from atd_dask.errors import InputError
@@ -106,6 +109,7 @@ def find(
     >>> set(cluster.words[:5]) <= set(topics[2].split())
     True
     """
+    _check_arguments(random_state, settings, client)
     columns = Columns(text, id, labels)
     parts = {"train": normal, "validation": validation, "test": batch}
     folder = Path(mkdtemp(prefix="atd-dask-") if output is None else output)
@@ -133,6 +137,21 @@ def find(
         raise
 
 
+def _check_arguments(
+    random_state: int, settings: Mapping[str, Json] | None, client: Client | None
+) -> None:
+    if not isinstance(random_state, Integral):
+        raise InputError(f"random_state must be a whole number, got {type(random_state).__name__}")
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError(
+            "settings must be a mapping of sections of a configuration, got"
+            f" {type(settings).__name__}"
+        )
+    if settings and "output" in settings:
+        raise InputError("settings must not name the output: pass output= instead")
+    check_client(client)
+
+
 RUN = "run"  # the folder of the run
 
 # The argument that a part is passed as.
@@ -155,13 +174,20 @@ def _write_configuration(
 ) -> Path:
     """Write the configuration for which the command does the same; JSON is valid YAML."""
     tree = _merge({"name": "find", "seed": seed, "output": str(folder / RUN)}, settings)
-    tree["corpus"] = _merge(sources, tree.get("corpus", {}))
+    tree["corpus"] = _merge({"corpus": sources}, {"corpus": tree.get("corpus", {})})["corpus"]
     conf = folder / "find.yaml"
     try:
-        conf.write_text(json.dumps(tree, indent=1), encoding="ascii")
+        conf.write_text(json.dumps(tree, indent=1, default=_as_plain), encoding="ascii")
     except TypeError as error:
         raise InputError(f"settings must be plain values: {error}") from None
     return conf
+
+
+def _as_plain(value: Any) -> Any:
+    """Return the plain value of a number of NumPy."""
+    if not isinstance(value, np.generic):
+        raise TypeError(f"got {type(value).__name__}")
+    return value.item()
 
 
 def _merge(first: Mapping[str, Json], second: Mapping[str, Json]) -> JsonObject:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from atd_dask import Findings, find
 from atd_dask.cli.command import atd
-from atd_dask.errors import InputError
+from atd_dask.errors import InputError, UserError
 from atd_dask.estimators.given import Columns, write_given
 
 TOPICS = [
@@ -252,6 +252,31 @@ def test_a_column_that_is_not_there(tmp_path):
     frame = pandas.DataFrame({"title": ["x"], "body": ["y"]})
     with pytest.raises(InputError, match=r"text= must name a column of batch, got 'text'.*'title'"):
         write_given(frame, "batch", Columns(), None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"random_state": None}, "random_state must be a whole number, got NoneType"),
+        ({"random_state": 1.5}, "random_state must be a whole number, got float"),
+        ({"random_state": np.int64(-1)}, "seed must be at least 0, got -1"),
+        ({"settings": "fast"}, "settings must be a mapping of sections.*got str"),
+        ({"settings": {"output": "here"}}, "must not name the output: pass output= instead"),
+        ({"settings": {"corpus": None}}, "corpus must have train and test, or dataset"),
+        ({"settings": {"detection": object()}}, "settings must be plain values: got object"),
+        (
+            {"settings": {"detection": {"seeds": np.float64(1.5)}}},
+            "detection.seeds must be a whole",
+        ),
+        (
+            {"client": "tcp://127.0.0.1:8786"},
+            "client must be a Client of dask.distributed, got str",
+        ),
+    ],
+)
+def test_what_arguments_cannot_be(argument, message):
+    with pytest.raises(UserError, match=message):
+        find(["one"], ["two"], **{"progress": False, **argument})
 
 
 def test_columns_that_share_a_name(tmp_path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from atd_dask.distribution.engine.clients import check_client
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
 from atd_dask.estimators.base import Estimator, not_fitted_error
@@ -158,6 +159,7 @@ class ParsimoniousTopicModel(Estimator):
         InputError
             If a setting or the documents cannot be used.
         """
+        check_client(client)
         orders, settings = self._check_orders(), self._check_settings()
         corpus, words = as_corpus(documents, self.vocabulary if vocabulary is None else vocabulary)
         if not corpus.lengths().any():

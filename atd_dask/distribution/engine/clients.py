@@ -17,7 +17,7 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions, TlsFiles
-from atd_dask.errors import SchedulerError
+from atd_dask.errors import InputError, SchedulerError
 
 if TYPE_CHECKING:
     from distributed import Client as Client
@@ -93,6 +93,16 @@ def load_dask() -> Any:
     import distributed
 
     return distributed
+
+
+def check_client(client: Any) -> None:
+    """Check that what a caller passes as a client is one, or None."""
+    if client is None:
+        return
+    is_client = isinstance(client, load_dask().Client)
+    if not is_client or client.asynchronous:
+        kind = "an asynchronous one" if is_client else type(client).__name__
+        raise InputError(f"client must be a Client of dask.distributed, got {kind}")
 
 
 @contextmanager

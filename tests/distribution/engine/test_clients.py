@@ -15,12 +15,13 @@ from typing import Any
 
 import dask
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from atd_dask.config.cluster_options import ClusterOptions, LocalOptions, TlsFiles
 from atd_dask.distribution.engine import clients
-from atd_dask.distribution.engine.clients import WORKER_TTL, _settings, connect
-from atd_dask.errors import SchedulerError
+from atd_dask.distribution.engine.clients import WORKER_TTL, _settings, check_client, connect
+from atd_dask.errors import InputError, SchedulerError
+from tests.clusters import local_client
 
 SMALL = LocalOptions(workers=1, threads=1)
 
@@ -444,3 +445,19 @@ def test_a_silent_worker_is_given_up_after_a_minute_unless_another_time_is_set()
         assert dask.config.get(WORKER_TTL) == "60s"
     with _settings(ClusterOptions(worker_timeout=7)):
         assert dask.config.get(WORKER_TTL) == "7s"
+
+
+def test_a_client_that_is_passed_must_be_one():
+    async def check_another(address: str) -> None:
+        async with Client(address, asynchronous=True) as client:
+            check_client(client)
+
+    check_client(None)
+    with local_client(1) as client:
+        check_client(client)
+        with pytest.raises(
+            InputError, match=r"must be a Client of dask\.distributed, got an async"
+        ):
+            asyncio.run(check_another(client.scheduler.address))
+    with pytest.raises(InputError, match=r"must be a Client of dask\.distributed, got str"):
+        check_client("tcp://127.0.0.1:8786")
