@@ -112,7 +112,7 @@ def find(
     _check_arguments(random_state, settings, client)
     columns = Columns(text, id, labels)
     parts = {"train": normal, "validation": validation, "test": batch}
-    folder = Path(mkdtemp(prefix="atd-dask-") if output is None else output)
+    folder = Path(mkdtemp(prefix="atd-dask-") if output is None else output).expanduser()
     scratch = folder if output is None else None
     try:
         claim_folder(str(folder))

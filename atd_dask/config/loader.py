@@ -68,7 +68,8 @@ def load(
     """Load the configuration in the YAML file `path`, and apply each `key.sub=value` of
     `overrides`.
 
-    Input paths become absolute, and keys under a former name cause a warning.
+    Input paths become absolute, `~` becomes the home folder in these and in `output`, and keys
+    under a former name cause a warning.
 
     Raises
     ------
@@ -83,6 +84,7 @@ def load(
     config = _prepare_as_paper(builder.build(RunConfig, tree), tree)
     if not config.evaluation.anomalous:
         config = replace(config, evaluation=EvaluationConfig(anomalous=config.corpus.anomalous))
+    config = replace(config, output=os.path.expanduser(config.output))  # noqa: PTH111 - or a URL
     check(config, tree, builder)
     problems.raise_if_any()
     return config

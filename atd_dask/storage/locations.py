@@ -102,6 +102,8 @@ class Location:
         # Bulk operations of fsspec read these as patterns.
         if any(sign in text for sign in "*?["):
             raise InputError(f"the URL of a store must not contain * ? or [, got {text}")
+        if not text.partition("://")[2].strip("/"):
+            raise InputError(f"the URL of a store must name a place, got {text}")
         return cls(text.rstrip("/"), local=False)
 
     @property
@@ -193,7 +195,8 @@ class Location:
     def is_file(self) -> bool:
         backend, path = self._backend()
         with _reaching(self.url):
-            return bool(backend.isfile(path))
+            # A device is no file, but neither is it a folder.
+            return bool(backend.exists(path) and not backend.isdir(path))
 
     def check_replaceable(self) -> None:
         """Check that this location is free or holds a store of ours."""

@@ -1,4 +1,4 @@
-"""Keys that have been renamed, and values that are not shown."""
+"""Keys that have been renamed, the output, and values that are not shown."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def test_a_former_name_is_read_with_a_warning(conf):
     conf.write_text(CONFIG.replace("seeds", "mothers"))
     with pytest.warns(FutureWarning, match=r"mothers is now called detection\.donors \(.*line 2\)"):
         assert load(conf).detection.donors == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        ("~/results", "/home/me/results"),
+        ("results/~", "results/~"),
+        ("~nobody-of-this-name/results", "~nobody-of-this-name/results"),
+        ("s3://bucket/results", "s3://bucket/results"),
+    ],
+)
+def test_the_output_may_be_in_the_home_folder(conf, monkeypatch, given, output):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert load(conf, [f"output={given}"]).output == output
 
 
 def test_a_former_name_in_python():

@@ -36,6 +36,12 @@ def test_patterns_are_refused() -> None:
         Location.of("memory://a*")
 
 
+@pytest.mark.parametrize("url", ["s3://", "s3:///", "memory://"])
+def test_a_url_names_a_place(url: str) -> None:
+    with pytest.raises(InputError, match=f"must name a place, got {url}$"):
+        Location.of(url)
+
+
 def test_an_unknown_protocol_is_one_sentence() -> None:
     with pytest.raises(InputError, match="nowhere://a cannot be used: Protocol not known"):
         Location.of("nowhere://a").read(MANIFEST)

@@ -105,6 +105,8 @@ def test_a_damaged_mark_is_written_again(tmp_path: Path, content: str) -> None:
 
 def test_a_file_and_a_place_that_cannot_be_written_are_sentences(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="output must be a folder, but /dev/null is a file"):
+        claim_folder("/dev/null")
     with pytest.raises(InputError, match=r"output must be a folder, but .*file is a file"):
         claim_folder(str(tmp_path / "file"))
     with pytest.raises(InputError, match="output must be writable, got /proc/nothing: "):
