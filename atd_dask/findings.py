@@ -28,6 +28,7 @@ from atd_dask.storage.models import read_model
 from atd_dask.storage.representatives import with_all_words
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.runs import read_result
+from atd_dask.storage.stage_notes import read_skipped
 from atd_dask.text.passages import Piece, mark_words
 
 SHOWN_WORDS = 8
@@ -105,6 +106,8 @@ class Findings:
         Groups of near-duplicates without a match among normal documents.
     result : Result
         The content of `result.json`.
+    skipped : dict
+        How many documents of `normal`, `validation` and `batch` were skipped, by reason.
 
     Examples
     --------
@@ -223,6 +226,12 @@ class Findings:
         names = ("cluster", "id", "row", "share", "odds")
         return self._make_frame({name: [row[i] for row in rows] for i, name in enumerate(names)})
 
+    @cached_property
+    def skipped(self) -> dict[str, dict[str, int]]:
+        """How many documents of `normal`, `validation` and `batch` were skipped, by reason."""
+        names = {"train": "normal", "test": "batch"}
+        return {names.get(part, part): why for part, why in read_skipped(self.folder).items()}
+
     def scores(self) -> Any:
         """Return scores for all documents of the batch as a DataFrame.
 
@@ -288,7 +297,9 @@ class Findings:
             searched,
             next((say_found(c) for c in self.result.clusters if not c.significant), ""),
         )
-        return "".join(phrase.text for phrase in phrases)
+        n_skipped = sum(self.skipped.get("batch", {}).values())
+        remark = f" {count(n_skipped, 'document')} of the batch cannot be used: see skipped."
+        return "".join(phrase.text for phrase in phrases) + (remark if n_skipped else "")
 
     def __repr__(self) -> str:
         return self._summarise().replace("\xa0", " ")

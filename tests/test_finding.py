@@ -307,6 +307,19 @@ def test_values_may_be_missing(tmp_path):
     write_given(frame["text"].astype("string"), "batch", Columns(), None, tmp_path)
 
 
+def test_what_was_skipped_is_told(texts, found):
+    normal, batch = texts
+    few = [*batch[:60], None, "the of", ""]
+    mine = find([*normal, None], few, settings=SETTINGS, progress=False)
+    told = "its text has no words that are kept"
+    assert mine.skipped == {"normal": {told: 1}, "validation": {}, "batch": {told: 3}}
+    assert repr(mine).endswith(". 3 documents of the batch cannot be used: see skipped.")
+    assert found.skipped == {"normal": {}, "validation": {}, "batch": {}}
+    assert "skipped" not in repr(found)
+    Path(mine.folder, "stages", "ingest.json").write_text("{}")
+    assert Findings.load(mine.folder).skipped == {}
+
+
 def test_a_warning_names_the_line_that_called(texts):
     normal, batch = texts
     with pytest.warns(UserWarning, match="are among the normal ones too") as told:

@@ -205,6 +205,21 @@ def finished_stage(output: str, stage: str, key: str) -> JsonObject | None:
     return summary if noted["key"] == key else None
 
 
+def read_skipped(output: str) -> dict[str, dict[str, int]]:
+    """Return how many documents of each part of the corpus were skipped for each reason. It is
+    empty if nothing is known of that."""
+    try:
+        noted = read_sealed(RunLayout(output).stage_note("ingest"))
+        parts = {} if noted is None else noted["summary"]
+        summaries = {part: PartSummary.from_json(summary) for part, summary in parts.items()}
+    except (DamagedStoreError, InputError, KeyError):
+        return {}
+    return {
+        part: {reason: skipped.documents for reason, skipped in summary.skipped.items()}
+        for part, summary in summaries.items()
+    }
+
+
 def forget_stage(output: str, stage: str) -> None:
     """Remove the note of a stage, so that it runs again."""
     folder, _, name = RunLayout(output).stage_note(stage).rpartition("/")
