@@ -23,6 +23,7 @@ from atd_dask.storage.corpus import CorpusStore
 from atd_dask.storage.models import NullModel, read_digest, read_model
 from atd_dask.storage.run_layout import RunLayout
 from atd_dask.storage.runs import read_result, read_run
+from atd_dask.storage.stage_notes import read_skipped
 from atd_dask.text.words import Tokeniser
 
 TOPIC_WORDS = 10  # of each topic of the null model
@@ -47,6 +48,7 @@ class Sources:
     links: Mapping[int, str] = field(default_factory=dict)  # row → URL of the original
     scores: BatchScores | None = None  # of the batch, if they are kept
     dates: NDArray[np.int64] | None = None  # of the batch, if it has any
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by part and reason
 
 
 def read_sources(output: str) -> Sources:
@@ -80,6 +82,7 @@ def read_sources(output: str) -> Sources:
         links={row: link for row, link in links.items() if link is not None},
         scores=read_scores(output),
         dates=test.dates(),
+        skipped=read_skipped(output),
     )
 
 

@@ -80,6 +80,7 @@ class View:
     model_facts: tuple[tuple[str, str], ...]
     topics: tuple[tuple[str, ...], ...]
     parts: tuple[tuple[str, ...], ...]
+    skipped: tuple[tuple[str, str], ...]
     command: str
     settings: tuple[tuple[str, str], ...]
     facts: tuple[tuple[str, str], ...]
@@ -153,6 +154,11 @@ def make_view(sources: Sources) -> View:
         parts=tuple(
             (clean(part), f"{sizes.documents:,}", f"{sizes.tokens:,}", f"{sizes.terms:,}")
             for part, sizes in result.corpus.items()
+        ),
+        skipped=tuple(
+            (clean(f"{part}: {reason}"), count(number, "document"))
+            for part, reasons in sources.skipped.items()
+            for reason, number in sorted(reasons.items())
         ),
         command=clean(shlex.join(run.command if run else ("atd-dask", "run", f"{name}.yaml"))),
         settings=tuple(_flatten({"seed": result.seed, **settings})),

@@ -141,7 +141,12 @@ def make_hostile() -> Sources:
         document |= {"id": text, "labels": [text]}
     cluster["evaluation"] = dict.fromkeys(("recall", "precision", "f1", "auc"), 0.5)
     cluster["evaluation"]["label"] = HOSTILE[0]
-    sources = make_sources(cluster, topics=[HOSTILE], digests={HOSTILE[0]: HOSTILE[1]})
+    sources = make_sources(
+        cluster,
+        topics=[HOSTILE],
+        digests={HOSTILE[0]: HOSTILE[1]},
+        skipped={HOSTILE[0]: {HOSTILE[1]: 1}},
+    )
     named = [{"part": "train", "row": n, "id": text} for n, text in enumerate(HOSTILE)]
     sources = tell(
         sources,

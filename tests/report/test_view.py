@@ -305,6 +305,13 @@ def test_the_run_is_told() -> None:
     assert "max_size" not in text
 
 
+def test_what_was_skipped_is_told() -> None:
+    skipped = {"train": {}, "test": {"not JSON": 1_200, "its text has no words": 1}}
+    page = Page(render(make_sources(skipped=skipped))).text
+    assert "Skipped test: its text has no words 1 document test: not JSON 1,200 documents" in page
+    assert "Skipped" not in Page(render(make_sources())).text
+
+
 def test_the_same_sources_give_the_same_bytes() -> None:
     assert render(make_hostile()) == render(make_hostile())
 
