@@ -11,6 +11,7 @@ from atd_dask.config.rules import make_rules
 from atd_dask.distribution.detection import detect as detect_clusters
 from atd_dask.distribution.engine.clients import check_client
 from atd_dask.errors import InputError
+from atd_dask.estimators.base import check_whole
 from atd_dask.estimators.corpora import as_corpus
 from atd_dask.estimators.topic_model import ParsimoniousTopicModel
 from atd_dask.evaluation.results import describe_clusters, order_candidates
@@ -47,6 +48,10 @@ class Detection:
     candidates: tuple[FoundCluster, ...]
     null_model: NullModel
     test: Corpus
+
+    def __repr__(self) -> str:
+        found = f"{len(self.clusters)} of {len(self.candidates)} candidates significant"
+        return f"<Detection: {found}, in {self.test.n_docs:,} documents>"
 
     @property
     def clusters(self) -> tuple[FoundCluster, ...]:
@@ -147,7 +152,13 @@ def detect(
     True
     """
     check_client(client)
+    random_state = check_whole("random_state", random_state, 0)
     model = null_model
+    if not isinstance(model, ParsimoniousTopicModel | str | os.PathLike):
+        raise InputError(
+            "null_model must be a ParsimoniousTopicModel or the path of a saved one, got"
+            f" {type(model).__name__}"
+        )
     if not isinstance(model, ParsimoniousTopicModel):
         model = ParsimoniousTopicModel.load(model)
     config = make_detection(settings)

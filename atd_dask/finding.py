@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from numbers import Integral
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -22,6 +21,7 @@ from atd_dask.distribution.engine.clients import check_client, connect_to_thread
 from atd_dask.distribution.engine.warming import compile_apart
 from atd_dask.distribution.rehearsal import choose_rehearsal, compile_topic
 from atd_dask.errors import InputError
+from atd_dask.estimators.base import check_whole
 from atd_dask.estimators.given import Columns, Given, write_given
 from atd_dask.findings import Findings
 from atd_dask.json_records import Json, JsonObject
@@ -140,8 +140,7 @@ def find(
 def _check_arguments(
     random_state: int, settings: Mapping[str, Json] | None, client: Client | None
 ) -> None:
-    if not isinstance(random_state, Integral):
-        raise InputError(f"random_state must be a whole number, got {type(random_state).__name__}")
+    check_whole("random_state", random_state, 0)
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError(
             "settings must be a mapping of sections of a configuration, got"

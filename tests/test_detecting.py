@@ -55,6 +55,13 @@ def test_the_planted_documents_are_found(problem):
     assert found.top_words(cluster, 5) == likely[:5]
 
 
+def test_a_detection_is_shown_in_a_line(problem):
+    found = detect(*problem, **QUICK)
+    n_candidates = len(found.candidates)
+    shown = f"<Detection: 1 of {n_candidates} candidates significant, in 65 documents>"
+    assert repr(found) == shown
+
+
 def test_every_way_to_give_documents_and_a_client_find_the_same(problem, tmp_path):
     model, test, validation, train = problem
     expected = detect(*problem, **QUICK).describe()
@@ -101,6 +108,17 @@ def test_a_pool_of_training_documents_needs_them(problem):
         detect(model, test, validation, pool="train")
     with pytest.raises(InputError, match=r"repeats must be 1 for detect, .* got 3: find"):
         detect(model, test, validation, repeats=3)
+
+
+def test_what_arguments_cannot_be(problem):
+    model, test, validation, _ = problem
+    for seed in (None, "1", 1.5, -1):
+        with pytest.raises(InputError, match="random_state must be a whole number of at least 0"):
+            detect(model, test, validation, random_state=seed)
+    with pytest.raises(InputError, match=r"null_model must be a Pars.* saved one, got NoneType"):
+        detect(None, test, validation)
+    with pytest.raises(InputError, match="client must be a Client"):
+        detect(model, test, validation, client="tcp://127.0.0.1:8786")
 
 
 def test_the_names_are_at_the_top():

@@ -257,9 +257,9 @@ def test_a_column_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"random_state": None}, "random_state must be a whole number, got NoneType"),
-        ({"random_state": 1.5}, "random_state must be a whole number, got float"),
-        ({"random_state": np.int64(-1)}, "seed must be at least 0, got -1"),
+        ({"random_state": None}, "random_state must be a whole number of at least 0, got None"),
+        ({"random_state": 1.5}, "random_state must be a whole number of at least 0, got 1.5"),
+        ({"random_state": np.int64(-1)}, "random_state must be a whole number of at least 0"),
         ({"settings": "fast"}, "settings must be a mapping of sections.*got str"),
         ({"settings": {"output": "here"}}, "must not name the output: pass output= instead"),
         ({"settings": {"corpus": None}}, "corpus must have train and test, or dataset"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from inspect import signature
+from numbers import Integral
 from typing import Any, Self
 
 from atd_dask.errors import InputError
@@ -50,6 +51,13 @@ class Estimator:
             transformer_tags=TransformerTags(preserves_dtype=[]),
             input_tags=InputTags(),
         )
+
+
+def check_whole(name: str, value: object, least: int) -> int:
+    """Return a whole number of at least `least`, which may be one of NumPy."""
+    if not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
 
 
 @cache

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from atd_dask.distribution.engine.clients import check_client
 from atd_dask.distribution.training import Training, choose_best, train_restarts
 from atd_dask.errors import InputError
-from atd_dask.estimators.base import Estimator, not_fitted_error
+from atd_dask.estimators.base import Estimator, check_whole, not_fitted_error
 from atd_dask.estimators.corpora import are_numbers, as_corpus
 from atd_dask.kernels import authors
 from atd_dask.kernels.fitting import Fit, fit_block
@@ -196,7 +196,7 @@ class ParsimoniousTopicModel(Estimator):
             )
         if not isinstance(self.widen, bool | np.bool_):
             raise InputError(f"widen must be True or False, got {self.widen!r}")
-        step, limit = _whole("step", self.step, 1), _whole("limit", self.limit, 1)
+        step, limit = check_whole("step", self.step, 1), check_whole("limit", self.limit, 1)
         authors = self.compatibility == "authors"
         widens = self.widen and pair[0] < pair[1] and not authors
         return OrderRange(
@@ -213,13 +213,13 @@ class ParsimoniousTopicModel(Estimator):
         given: Any = self.n_topics
         return {
             "n_topics": int(given) if isinstance(given, Integral) else [int(n) for n in given],
-            "step": _whole("step", self.step, 1),
+            "step": check_whole("step", self.step, 1),
             "widen": bool(self.widen),
-            "limit": _whole("limit", self.limit, 1),
-            "restarts": _whole("restarts", self.restarts, 1),
+            "limit": check_whole("limit", self.limit, 1),
+            "restarts": check_whole("restarts", self.restarts, 1),
             "tolerance": float(self.tolerance),
-            "max_iterations": _whole("max_iterations", self.max_iterations, 1),
-            "random_state": _whole("random_state", self.random_state, 0),
+            "max_iterations": check_whole("max_iterations", self.max_iterations, 1),
+            "random_state": check_whole("random_state", self.random_state, 0),
             "compatibility": self.compatibility,
         }
 
@@ -431,9 +431,3 @@ class ParsimoniousTopicModel(Estimator):
         made = cls(**settings)
         made._model = model
         return made
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
