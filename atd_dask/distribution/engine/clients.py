@@ -22,6 +22,9 @@ from atd_dask.errors import InputError, SchedulerError
 if TYPE_CHECKING:
     from distributed import Client as Client
 
+# The process that has had a cluster of threads. A process forked from it waits for these forever.
+_processes_with_threads: set[int] = set()
+
 TIMEOUT = 10.0  # seconds that a scheduler has to answer
 SECONDS_BETWEEN_CHECKS = 5.0  # seconds between checks that all requested workers are there
 
@@ -109,6 +112,12 @@ def check_client(client: Any) -> None:
 def connect_to_threads() -> Iterator[Client]:
     """Yield a client of threads in this process: scripts need no `__main__` guard, and kernels run
     in parallel."""
+    if _processes_with_threads - {os.getpid()}:
+        raise SchedulerError(
+            "Dask must not be used in a process that was forked from one that has used it, as its"
+            " threads are gone: start processes with the method spawn"
+        )
+    _processes_with_threads.add(os.getpid())
     dask = load_dask()
     with (
         dask.LocalCluster(

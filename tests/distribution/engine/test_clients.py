@@ -461,3 +461,27 @@ def test_a_client_that_is_passed_must_be_one():
             asyncio.run(check_another(client.scheduler.address))
     with pytest.raises(InputError, match=r"must be a Client of dask\.distributed, got str"):
         check_client("tcp://127.0.0.1:8786")
+
+
+def test_a_fork_of_a_process_that_has_used_threads_is_told():
+    script = """if True:
+        import os
+        from atd_dask.distribution.engine.clients import connect_to_threads
+        from atd_dask.errors import SchedulerError
+        with connect_to_threads():
+            pass
+        with connect_to_threads():
+            pass
+        if os.fork() == 0:
+            try:
+                connect_to_threads().__enter__()
+            except SchedulerError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True
+    )
+    assert "forked" in done.stdout
+    assert done.stdout.count("\n") == 1
