@@ -193,10 +193,11 @@ class Location:
         return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
     def is_file(self) -> bool:
+        if self.local:  # a device will not do either
+            return Path(self.url).exists() and not Path(self.url).is_dir()
         backend, path = self._backend()
         with _reaching(self.url):
-            # A device is no file, but neither is it a folder.
-            return bool(backend.exists(path) and not backend.isdir(path))
+            return bool(backend.isfile(path))
 
     def check_replaceable(self) -> None:
         """Check that this location is free or holds a store of ours."""

@@ -136,13 +136,14 @@ def connect_to_threads() -> Iterator[Client]:
 def _closing(client: Any) -> Iterator[Client]:
     """Close the client, without what it logs if its scheduler is gone: a sentence of ours says
     that."""
-    logger = logging.getLogger("distributed.client")
-    logger.addFilter(_is_news)
+    loggers = [logging.getLogger(f"distributed.{name}") for name in ("batched", "client")]
+    for logger in loggers:
+        logger.addFilter(_is_news)
     try:
         yield client
     finally:
-        logger.removeFilter(_is_news)
-        loggers = [logging.getLogger(f"distributed.{name}") for name in ("batched", "client")]
+        for logger in loggers:
+            logger.removeFilter(_is_news)
         levels = [logger.level for logger in loggers]
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
@@ -154,7 +155,9 @@ def _closing(client: Any) -> Iterator[Client]:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith("Failed to reconnect to scheduler")
+    return not str(record.msg).startswith(
+        ("Failed to reconnect to scheduler", "Batched Comm Closed")
+    )
 
 
 def _security(files: TlsFiles | None) -> Any:

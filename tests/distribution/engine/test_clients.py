@@ -330,12 +330,15 @@ def test_a_client_that_gives_up_its_scheduler_leaves_it_to_us_to_say_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     logger = logging.getLogger("distributed.client")
+    batched = logging.getLogger("distributed.batched")
     with connect(ClusterOptions(local=SMALL)):
         logger.error("Failed to reconnect to scheduler after %.2f seconds, closing client", 10)
         logger.error("something else")
+        batched.error("Batched Comm Closed %r", "tcp://127.0.0.1:1")
+        batched.error("something deeper")
     told = [record.message for record in caplog.records if record.levelno == logging.ERROR]
-    assert told == ["something else"]
-    assert logger.filters == []
+    assert told == ["something else", "something deeper"]
+    assert logger.filters == batched.filters == []
 
 
 def fail() -> None:
