@@ -74,7 +74,7 @@ def test_a_folder_of_others_is_refused_and_stays_as_it_is(tmp_path: Path, path: 
         ("state.json", json.dumps({"format": "atd-dask-sweeps/1"})),
         ("models/0001/run.json", json.dumps({"format": "atd-dask-run/1"})),
         ("run/run.json", json.dumps({"format": "atd-dask-run/1"})),
-        (NAME, Owner.here().write().decode()),
+        pytest.param(NAME, Owner.here().write().decode(), id=NAME),
     ],
 )
 def test_a_folder_of_an_earlier_version_stays_usable(
