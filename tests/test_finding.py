@@ -293,6 +293,15 @@ def test_columns_may_have_names_that_are_no_text(tmp_path):
         assert (tmp_path / "batch.jsonl").read_text() == '{"text": "x", "id": "0"}\n'
 
 
+def test_a_column_alone_has_the_texts_whatever_its_name(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    for name in (None, "id", "text", 3):
+        series = pandas.Series(["x", "y"], name=name)
+        for documents in (series, pandas.DataFrame({name or "id": series})):
+            given = write_given(documents, "batch", Columns(), None, tmp_path)
+            assert read_lines(given) == [{"id": "0", "text": "x"}, {"id": "1", "text": "y"}]
+
+
 def test_values_may_be_missing(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": ["x", pandas.NA], "id": [None, "b"], "of": ["l", pandas.NA]})

@@ -168,7 +168,7 @@ def _read_frame(documents: Any, part: str) -> tuple[Any, bool]:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.Series):
-        return frame.alias("text").to_frame(), True
+        return frame.to_frame(), True
     return (frame if isinstance(frame, nw.DataFrame) else None), False
 
 
@@ -182,7 +182,7 @@ def _read_columns(names: Iterable[Any], read: Any, part: str, columns: Columns) 
     chosen = {"text": columns.text or "text", "id": columns.id, "labels": columns.labels}
     if columns.text is None and len(known) == 1:
         chosen["text"] = known[0]
-    if columns.id is None and "id" in known:
+    if columns.id is None and "id" in known and chosen["text"] != "id":
         chosen["id"] = "id"
     for argument, column in chosen.items():
         if column is not None and column not in known:
