@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -289,8 +291,9 @@ def test_columns_that_share_a_name(tmp_path):
 def test_columns_may_have_names_that_are_no_text(tmp_path):
     pandas = pytest.importorskip("pandas")
     for name in (0, ("title", "text")):
-        write_given(pandas.DataFrame({name: ["x"]}), "batch", Columns(), None, tmp_path)
-        assert (tmp_path / "batch.jsonl").read_text() == '{"text": "x", "id": "0"}\n'
+        frame = pandas.DataFrame({name: ["x"], "other": [1]})
+        given = write_given(frame, "batch", Columns(text=name), None, tmp_path)
+        assert read_lines(given) == [{"id": "0", "text": "x"}]
 
 
 def test_a_column_alone_has_the_texts_whatever_its_name(tmp_path):
@@ -300,6 +303,26 @@ def test_a_column_alone_has_the_texts_whatever_its_name(tmp_path):
         for documents in (series, pandas.DataFrame({name or "id": series})):
             given = write_given(documents, "batch", Columns(), None, tmp_path)
             assert read_lines(given) == [{"id": "0", "text": "x"}, {"id": "1", "text": "y"}]
+
+
+def test_an_arrow_array(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    for array in (pyarrow.array(["x", None]), pyarrow.chunked_array([["x"], [None]])):
+        given = write_given(array, "batch", Columns(), None, tmp_path)
+        assert read_lines(given) == [{"id": "0", "text": "x"}, {"id": "1", "text": ""}]
+
+
+def test_a_script_with_a_bag_needs_no_guard(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from dask import bag\n"
+        "from atd_dask.estimators.given import Columns, write_given\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "write_given(bag.from_sequence(['x']), 'batch', Columns(), None, folder)\n"
+    )
+    subprocess.run([sys.executable, script], check=True, timeout=240)
+    assert json.loads((tmp_path / "batch.jsonl").read_text()) == {"id": "0", "text": "x"}
 
 
 def test_values_may_be_missing(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def write_given(
     if _is_matrix(documents):
         return Given(_write_matrix(documents, name, vocabulary, folder))
     if _is_lazy(documents):
-        documents = documents.compute()
+        documents = _compute(documents)
     frame, alone = _read_frame(documents, name)
     if frame is not None:
         columns = Columns() if alone else columns
@@ -70,6 +70,8 @@ def write_given(
         names = documents.column_names
         records = _read_columns(names, lambda column: documents[column], name, columns)
         return Given(_write_records(records, name, folder))
+    if hasattr(documents, "to_pylist"):  # an Arrow array
+        documents = documents.to_pylist()
     if not isinstance(documents, Iterable) or isinstance(documents, bytes | Mapping):
         raise InputError(f"{name} must be {KINDS}, got {type(documents).__name__}")
     return Given(_write_records(_read_texts(documents, name), name, folder))
@@ -87,6 +89,15 @@ def _is_lazy(documents: Any) -> bool:
     from dask.base import is_dask_collection
 
     return bool(is_dask_collection(documents))
+
+
+def _compute(documents: Any) -> Any:
+    """Compute a collection where the user's collections are computed, otherwise on threads: by
+    default a bag would start processes, for which a script needs a `__main__` guard."""
+    from dask import base
+
+    chosen: Any = base.get_scheduler()  # type: ignore[no-untyped-call]
+    return documents.compute(scheduler=chosen or "threads")
 
 
 def _find_source(path: str | os.PathLike[str], name: str, columns: Columns) -> dict[str, str]:
@@ -179,9 +190,12 @@ def _read_columns(names: Iterable[Any], read: Any, part: str, columns: Columns) 
     """Yield the rows of a table as records; those without an id are numbered."""
     by_text = {str(name): name for name in names}  # pandas allows other names, such as numbers
     known = list(by_text)
-    chosen = {"text": columns.text or "text", "id": columns.id, "labels": columns.labels}
-    if columns.text is None and len(known) == 1:
-        chosen["text"] = known[0]
+    chosen = {
+        argument: None if column is None else str(column)
+        for argument, column in asdict(columns).items()
+    }
+    if columns.text is None:
+        chosen["text"] = known[0] if len(known) == 1 else "text"
     if columns.id is None and "id" in known and chosen["text"] != "id":
         chosen["id"] = "id"
     for argument, column in chosen.items():
