@@ -55,6 +55,20 @@ def all_gradients(table, work, n, length):
             scarce += work.counts[i]
             for j in range(len(g)):
                 work.scarce_g[j] += weight * work.columns[index, j]
+    if base > MOST_GRADIENT * length:
+        # A word is next to impossible: differences between topics that also make it so drown in
+        # rounding, unless probabilities are added as they are.
+        base = 0.0
+        for j in range(len(g)):
+            g[j] = 0.0
+        for i in range(n):
+            index = work.places[i]
+            weight = work.counts[i] * work.inverse[i]
+            if index < 0:
+                base += weight * work.shared[i]
+                continue
+            for j in range(len(g)):
+                g[j] += weight * work.columns[index, j]
     for j in range(table.n_topics):
         g[j] = (g[j] + base) / length
     if len(g) > table.n_topics:

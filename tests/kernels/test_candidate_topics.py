@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from atd_dask.kernels import candidate_topics, mixtures, workspaces
@@ -34,15 +34,20 @@ improve_mixture = callable_kernel(_improve_mixture)
 def documents(draw):
     """A document, a model with words that some topics make next to impossible, and the document's
     topics, one or two."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    return make_document(seed, draw(st.sampled_from([0.0, 0.3, 0.6])), draw(st.integers(1, 2)))
+
+
+def make_document(seed, impossible, n_active):
+    rng = np.random.default_rng(seed)
     x = rng.gamma(0.4, 30.0, (N_TOPICS, N_WORDS))
-    x[rng.random(x.shape) < draw(st.sampled_from([0.0, 0.3, 0.6]))] = 0.0
+    x[rng.random(x.shape) < impossible] = 0.0
     x[:, 0] += 1
     shared = SharedModel.from_counts(rng.integers(1, 40, N_WORDS))
     table = estimate_words(make_expected(x), shared, make_switches(rng.random(x.shape) < 0.9))
     counts = rng.poisson(rng.gamma(0.5, 4.0, N_WORDS))
     counts[0] += 1
-    return counts, table, rng.permutation(N_TOPICS)[: draw(st.integers(1, 2))]
+    return counts, table, rng.permutation(N_TOPICS)[:n_active]
 
 
 def prepare(counts, table, active):
@@ -72,6 +77,22 @@ def find_gain(counts, table, active, topic):
     return best[1] - best[0]
 
 
+# In these, active topics make words next to impossible that others make so, too.
+@example(make_document(8, 0.3, 1))
+@example(make_document(13, 0.6, 1))
+@example(make_document(20, 0.3, 1))
+@given(documents())
+def test_gradients_are_those_of_the_equation(case):
+    counts, table, _ = case
+    work, n, length, _ = prepare(*case)
+    probabilities = table.dense()[:, work.words[:n]]
+    expected = probabilities @ (counts[work.words[:n]] / work.p[:n]) / length
+    np.testing.assert_allclose(work.all_g[:N_TOPICS], expected, rtol=1e-7)
+
+
+@example(make_document(8, 0.3, 1))
+@example(make_document(13, 0.6, 1))
+@example(make_document(20, 0.3, 1))
 @given(documents())
 def test_no_topic_gains_more_than_its_limit(case):
     counts, table, active = case
