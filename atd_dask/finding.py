@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atd_dask.cli.outputs import NotebookLine, make_progress
+from atd_dask.config.inputs import expand_home
 from atd_dask.config.loader import load
 from atd_dask.distribution.engine.clients import check_client, connect_to_threads
 from atd_dask.distribution.engine.warming import compile_apart
@@ -112,7 +113,7 @@ def find(
     _check_arguments(random_state, settings, client)
     columns = Columns(text, id, labels)
     parts = {"train": normal, "validation": validation, "test": batch}
-    folder = Path(mkdtemp(prefix="atd-dask-") if output is None else output).expanduser()
+    folder = Path(mkdtemp(prefix="atd-dask-") if output is None else expand_home(output))
     scratch = folder if output is None else None
     try:
         claim_folder(str(folder))
@@ -172,8 +173,8 @@ def _write_configuration(
     folder: Path, seed: int, sources: Mapping[str, Json], settings: Mapping[str, Json]
 ) -> Path:
     """Write the configuration for which the command does the same; JSON is valid YAML."""
-    tree = _merge({"name": "find", "seed": seed, "output": str(folder / RUN)}, settings)
-    tree["corpus"] = _merge({"corpus": sources}, {"corpus": tree.get("corpus", {})})["corpus"]
+    ours: JsonObject = {"name": "find", "seed": seed, "output": str(folder / RUN)}
+    tree = _merge(ours | {"corpus": dict(sources)}, settings)
     conf = folder / "find.yaml"
     try:
         conf.write_text(json.dumps(tree, indent=1, default=_as_plain), encoding="ascii")

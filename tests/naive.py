@@ -34,6 +34,14 @@ def document_log_likelihood(document, theta, beta):
     return total
 
 
+def gradients(counts, mixture, beta):
+    """The derivatives of a document's log-likelihood by the shares of topics, per token."""
+    return [
+        sum(count * b / p for count, b, p in zip(counts, topic, mixture, strict=True)) / sum(counts)
+        for topic in beta
+    ]
+
+
 def document_cost(document, n_active, n_topics):
     """The terms of equation testbic that a document adds."""
     length = sum(document)

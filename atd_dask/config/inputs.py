@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+
+def expand_home(path: str | os.PathLike[str]) -> str:
+    """Replace a leading `~` by the home folder, if there is such a user; URLs stay as they are."""
+    return os.path.expanduser(os.fspath(path))  # noqa: PTH111 - which would change URLs, and raise
 
 
 def find_input(path: str, folder: Path) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from atd_dask.config.builder import Builder
 from atd_dask.config.consistency import check
-from atd_dask.config.inputs import find_input
+from atd_dask.config.inputs import expand_home, find_input
 from atd_dask.config.key_rules import RULES
 from atd_dask.config.run_config import DetectionConfig, EvaluationConfig, RunConfig
 from atd_dask.config.settings import describe_keys
@@ -84,7 +84,7 @@ def load(
     config = _prepare_as_paper(builder.build(RunConfig, tree), tree)
     if not config.evaluation.anomalous:
         config = replace(config, evaluation=EvaluationConfig(anomalous=config.corpus.anomalous))
-    config = replace(config, output=os.path.expanduser(config.output))  # noqa: PTH111 - or a URL
+    config = replace(config, output=expand_home(config.output))
     check(config, tree, builder)
     problems.raise_if_any()
     return config

@@ -249,7 +249,6 @@ def _as_labels(value: Any) -> str | list[str] | None:
 
 def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[str, str]:
     path = folder / f"{name}.jsonl"
-    any_written = False
     with path.open("w", encoding="ascii") as file:
         for record in records:
             if not isinstance(record["text"], str):
@@ -258,7 +257,6 @@ def _write_records(records: Iterator[Record], name: str, folder: Path) -> dict[s
             if "labels" in record:
                 record["labels"] = _as_labels(record["labels"])
             file.write(json.dumps(record) + "\n")
-            any_written = True
-    if not any_written:
+    if not path.stat().st_size:
         raise InputError(f"{name} must have documents, got none")
     return {"format": "jsonl", "path": str(path)}
